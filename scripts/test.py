@@ -1,0 +1,111 @@
+"""Runs the tests with real servers: `python -m scripts.test [pytest arguments]`.
+
+Without arguments: everything on PostgreSQL, then what must hold on SQLite too. With arguments: one
+pytest run on PostgreSQL. What could not be run is named at the end and fails the run, unless
+ALLOW_MISSING=1.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from scripts import packages
+from scripts.services import PACKAGES, Postgres, RabbitMQ, Redis, Server, missing
+
+ROOT = Path(__file__).resolve().parent.parent
+NO_TESTS = 5  # pytest's exit code when it collected none
+WORKERS = str(min(3, (os.cpu_count() or 1) + 1))
+SQLITE_TESTS = (
+    "tests/actions",
+    "tests/admin",
+    "tests/api",
+    "tests/management",
+    "tests/models",
+    "tests/ops",
+    "tests/pipeline",
+    "tests/portal",
+    "tests/test_emit*.py",
+    "tests/test_events*.py",
+)
+SERVERS: dict[str, tuple[str, Callable[[], Server]]] = {
+    "postgresql": ("TEST_DATABASE_URL", lambda: Postgres(durable=False)),
+    "redis-server": ("TEST_REDIS_URL", Redis),
+    "rabbitmq-server": ("TEST_AMQP_URL", RabbitMQ),
+}
+
+
+def absent(wanted: Sequence[str]) -> list[str]:
+    """Install the missing servers among `wanted`; return the packages that stay missing."""
+    lacking = [package for package in missing() if package in wanted]
+    if lacking:
+        packages.install(lacking)
+    return [package for package in missing() if package in wanted]
+
+
+@contextlib.contextmanager
+def servers(names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Start servers side by side; yield the variables that name them to the tests."""
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor() as pool:
+        chosen = [(SERVERS[name][0], SERVERS[name][1]()) for name in names]
+        for _, server in chosen:
+            stack.callback(server.close)
+        list(pool.map(lambda pair: pair[1].start(), chosen))
+        yield {variable: server.url for variable, server in chosen}
+
+
+def pytest(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run pytest and return its exit code."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False).returncode
+
+
+def sqlite_paths() -> list[str]:
+    """Return the tests that must hold on SQLite as well."""
+    return sorted(str(path.relative_to(ROOT)) for name in SQLITE_TESTS for path in ROOT.glob(name))
+
+
+def run_all(environment: Mapping[str, str]) -> list[int]:
+    """Run everything on PostgreSQL, then the SQLite part; return the exit codes."""
+    parallel = ["-q", "-n", WORKERS]
+    print("== all tests on PostgreSQL ==", flush=True)
+    codes = [pytest(parallel, environment)]
+    print("== the tests that hold on SQLite too ==", flush=True)
+    marks = ["-m", "not pg and not e2e and not chaos and not wheel"]
+    codes.append(pytest([*parallel, *marks, *sqlite_paths()], {**environment, "TEST_DATABASE_URL": ""}))
+    return codes
+
+
+def report(not_run: Sequence[str], codes: Sequence[int]) -> int:
+    """Print what was not run and return the exit code of the whole."""
+    for reason in not_run:
+        print(f"NOT RUN: {reason}", flush=True)
+    if NO_TESTS in codes:
+        print("NOT RUN: pytest found no test", flush=True)
+    failed = next((code for code in codes if code), 0)
+    if failed or not not_run or os.environ.get("ALLOW_MISSING") == "1":
+        return failed
+    print("failing because of what was not run; ALLOW_MISSING=1 accepts it", flush=True)
+    return 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests and return the exit code."""
+    # One run of a few tests needs the database only; fixtures start the other servers on demand.
+    wanted = list(SERVERS)[:1] if arguments else list(SERVERS)
+    lacking = absent(wanted)
+    with tempfile.TemporaryDirectory() as folder, servers([w for w in wanted if w not in lacking]) as urls:
+        notes = Path(folder) / "not-run"
+        environment = {**urls, "WEBHOOKS_NOT_RUN": str(notes)}
+        codes = [pytest(arguments, environment)] if arguments else run_all(environment)
+        skipped = set(notes.read_text().splitlines()) if notes.exists() else set()
+    without = [f"tests that need {PACKAGES[package]} (package {package})" for package in lacking]
+    return report([*without, *sorted(skipped)], codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,21 @@
+"""Send webhooks from Django: an outbox in your transaction, signed deliveries, retries for days."""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "beat_schedule", "emit", "emit_many"]
+
+if TYPE_CHECKING:
+    from .beat import beat_schedule
+    from .events import emit, emit_many
+
+_LAZY = {"emit": "events", "emit_many": "events", "beat_schedule": "beat"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load public names on first use: the app's root is imported before Django's registry is ready."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_LAZY[name]}", __name__), name)

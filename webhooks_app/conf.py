@@ -1,0 +1,207 @@
+"""Every setting of the app, in one frozen object: `conf.current()`.
+
+The dict `WEBHOOKS` in Django's settings is read once and again when tests override it. Unknown keys and bad
+values are collected as `Problem`s; the system checks report them all, and `current()` raises the first.
+"""
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+from .exceptions import ConfigurationError
+
+QUEUES = ("celery", "inline", "poll")
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The WEBHOOKS dict with defaults; times in seconds, sizes in bytes."""
+
+    MASTER_KEYS: tuple[bytes, ...] = field(default=(), repr=False)
+    DATABASE: str = "default"
+    OUTBOX_DATABASES: tuple[str, ...] = ("default",)
+    QUEUE: str = "celery"
+    QUEUE_NAME: str = "webhooks"
+    REQUIRE_ATOMIC: bool = True
+    API_VERSION: str = "2026-10-01"
+    MAX_BODY_BYTES: int = 262_144
+    WARN_BODY_BYTES: int = 20_000
+    RETENTION_DAYS: int = 30
+    MAX_ENDPOINTS: int = 20
+    DEFAULT_POLICY: str = "standard"
+    TENANCY: str | None = None
+    ACTOR_RESOLVER: str | None = None
+    REQUIRE_HTTPS: bool = True
+    EXTRA_PORTS: tuple[int, ...] = ()
+    ALLOW_NETWORKS: tuple[str, ...] = ()
+    DENY_NETWORKS: tuple[str, ...] = ()
+    DENY_HOSTS: tuple[str, ...] | None = None
+    NAT64_PREFIXES: tuple[str, ...] = ()
+    STATIC_HOSTS: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    CA_BUNDLE: str | None = None
+    TRANSPORT: str = "requests"
+    SENDER_THREADS: int = 32
+    MAX_SENDER_THREADS: int = 256
+    TESTING: bool = False
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether loopback, plain HTTP and static hosts may be used: only with DEBUG or TESTING."""
+        return self.TESTING or bool(django_settings.DEBUG)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault of the WEBHOOKS dict."""
+
+    key: str
+    message: str
+    hint: str
+
+
+def current() -> Settings:
+    """Return the settings.
+
+    Raises:
+        ConfigurationError: when any value is wrong; the message names the first.
+    """
+    settings, problems = load()
+    if problems:
+        raise ConfigurationError(f'WEBHOOKS["{problems[0].key}"]: {problems[0].message}. {problems[0].hint}')
+    return settings
+
+
+@lru_cache(maxsize=1)
+def load() -> tuple[Settings, tuple[Problem, ...]]:
+    """Read the WEBHOOKS dict; return the settings (defaults where a value is bad) and all faults."""
+    raw = getattr(django_settings, "WEBHOOKS", {})
+    if not isinstance(raw, Mapping):
+        return Settings(), (Problem("WEBHOOKS", "is not a dict", 'Write WEBHOOKS = {"MASTER_KEYS": […]}.'),)
+    values: dict[str, Any] = {}
+    problems = [_unknown(key) for key in raw if key not in _READERS]
+    for key in raw.keys() & _READERS.keys():
+        try:
+            values[key] = _READERS[key](raw[key])
+        except (TypeError, ValueError) as error:
+            problems.append(Problem(key, str(error), _HINTS.get(key, "See the settings reference.")))
+    return Settings(**values), tuple(problems)
+
+
+def _unknown(key: str) -> Problem:
+    return Problem(str(key), "is not a setting", f"Known settings: {', '.join(_READERS)}.")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError("must be a non-empty string")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("must be True or False")
+    return value
+
+
+def _number(low: int, high: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return value
+
+    return read
+
+
+def _choice(*names: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in names:
+            raise ValueError(f"must be one of {', '.join(names)}")
+        return str(value)
+
+    return read
+
+
+def _optional(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else reader(value)
+
+
+def _many(reader: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def read(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str | bytes) or not isinstance(value, list | tuple | set | frozenset):
+            raise TypeError("must be a list")
+        return tuple(reader(item) for item in value)
+
+    return read
+
+
+def _network(value: Any) -> str:
+    return str(ipaddress.ip_network(_text(value)))
+
+
+def _master_key(value: Any) -> bytes:
+    try:
+        key = value if isinstance(value, bytes) else base64.b64decode(_text(value), validate=True)
+    except (binascii.Error, TypeError) as error:
+        raise ValueError("holds a key that is not base64") from error
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"holds a key of {len(key)} bytes; {KEY_BYTES} are needed")
+    return key
+
+
+def _hosts(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        raise TypeError("must be a dict of host name to list of addresses")
+    addresses = _many(lambda item: str(ipaddress.ip_address(_text(item))))
+    return {_text(name).lower(): addresses(hosts) for name, hosts in value.items()}
+
+
+_HINTS = {
+    "MASTER_KEYS": "Make one with: python -c 'import base64,os; print(base64.b64encode(os.urandom(32)).decode())'",
+}
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "MASTER_KEYS": _many(_master_key),
+    "DATABASE": _text,
+    "OUTBOX_DATABASES": _many(_text),
+    "QUEUE": _choice(*QUEUES),
+    "QUEUE_NAME": _text,
+    "REQUIRE_ATOMIC": _flag,
+    "API_VERSION": _text,
+    "MAX_BODY_BYTES": _number(1_000, 4_000_000),
+    "WARN_BODY_BYTES": _number(1_000, 4_000_000),
+    "RETENTION_DAYS": _number(1, 3_650),
+    "MAX_ENDPOINTS": _number(1, 1_000_000),
+    "DEFAULT_POLICY": _text,
+    "TENANCY": _optional(_text),
+    "ACTOR_RESOLVER": _optional(_text),
+    "REQUIRE_HTTPS": _flag,
+    "EXTRA_PORTS": _many(_number(1, 65_535)),
+    "ALLOW_NETWORKS": _many(_network),
+    "DENY_NETWORKS": _many(_network),
+    "DENY_HOSTS": _optional(_many(_text)),
+    "NAT64_PREFIXES": _many(_network),
+    "STATIC_HOSTS": _hosts,
+    "CA_BUNDLE": _optional(_text),
+    "TRANSPORT": _choice("requests"),
+    "SENDER_THREADS": _number(1, 1_000),
+    "MAX_SENDER_THREADS": _number(1, 1_000),
+    "TESTING": _flag,
+}
+if set(_READERS) != {f.name for f in fields(Settings)}:  # pragma: no cover - a slip of the author's
+    raise RuntimeError("every setting needs a reader")
+
+
+def _reload(*, setting: str, **_: object) -> None:
+    if setting in {"WEBHOOKS", "DEBUG", "ALLOWED_HOSTS"}:
+        load.cache_clear()
+
+
+setting_changed.connect(_reload, dispatch_uid="webhooks_app.conf")

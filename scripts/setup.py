@@ -21,21 +21,26 @@ PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
 def run(command: Sequence[str | Path], *, cwd: Path = ROOT) -> None:
-    """Run a command; end with its output shown when it fails."""
-    done = subprocess.run([str(part) for part in command], cwd=cwd, check=False)
+    """Run a command quietly; end with its output shown when it fails."""
+    words = [str(part) for part in command]
+    done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
-        sys.exit(f"failed ({done.returncode}): {' '.join(str(part) for part in command)}")
+        sys.exit(f"failed ({done.returncode}): {' '.join(words)}\n{done.stdout}")
+
+
+def require_venv(python: str) -> None:
+    """Install Debian's package of the venv module when this interpreter lacks it; end when that fails."""
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    lacking = python == sys.executable and importlib.util.find_spec("ensurepip") is None
+    if lacking and not packages.install([package]):
+        sys.exit(1)
 
 
 def make_venv(folder: Path, python: str = sys.executable) -> Path:
     """Make a virtual environment unless it is there; return its interpreter."""
     interpreter = folder / "bin" / "python"
     if not interpreter.exists():
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        ensurepip = importlib.util.find_spec("ensurepip")
-        if python == sys.executable and ensurepip is None:
-            if not packages.install([f"python{version}-venv"]):
-                sys.exit(1)
+        require_venv(python)
         run([python, "-m", "venv", folder])
     # `pip install --group` exists since 25.1.
     run([interpreter, *PIP, "install", "--upgrade", "pip>=25.1"])

@@ -27,7 +27,7 @@ def database(alias: str) -> dict[str, Any]:
     """Return the settings of one test database; all aliases are of the same kind."""
     url = os.environ.get("TEST_DATABASE_URL", "")
     if url.startswith("postgres"):
-        return environ.Env.db_url_config(url) | {"TEST": {"NAME": f"test_{alias}"}}
+        return {**environ.Env.db_url_config(url), "TEST": {"NAME": f"test_{alias}"}}
     RUN_FOLDER.mkdir(parents=True, exist_ok=True)
     name = str(RUN_FOLDER / f"{alias}.sqlite3")
     return {

@@ -9,6 +9,7 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from scripts import packages
 
@@ -55,10 +56,10 @@ def install_project(interpreter: Path, *extra: str) -> None:
 
 def fetch_wheels(interpreter: Path) -> None:
     """Fetch the wheels that the wheel test installs offline: run-time dependencies and setuptools."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
     shutil.rmtree(WHEELS, ignore_errors=True)
-    options = ["--only-binary", ":all:", "--dest", WHEELS, *CONSTRAINTS]
+    options = ["--only-binary", ":all:", "--dest", str(WHEELS), *CONSTRAINTS]
     run([interpreter, *PIP, "download", *options, *wanted])
 
 

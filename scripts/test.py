@@ -71,7 +71,7 @@ def sqlite_paths() -> list[str]:
 
 def run_all(environment: Mapping[str, str]) -> list[int]:
     """Run everything on PostgreSQL, then the SQLite part; return the exit codes."""
-    parallel = ["-q", "-n", WORKERS]
+    parallel = ["-q", "-n", WORKERS, "--dist", "loadgroup"]
     print("== all tests on PostgreSQL ==", flush=True)
     codes = [pytest(parallel, environment)]
     print("== the tests that hold on SQLite too ==", flush=True)

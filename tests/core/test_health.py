@@ -1,0 +1,114 @@
+"""Window, slowness and auto-disable."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhooks_app.core.attempt import AttemptResult
+from webhooks_app.core.health import FIRST_WINDOW, Health, HealthFacts, is_slow, next_window, should_disable
+from webhooks_app.core.policies import STANDARD
+
+NOW = datetime(2026, 10, 22, 10, tzinfo=UTC)
+DAY = timedelta(hours=24)
+
+
+@pytest.mark.parametrize(
+    ("window", "slow", "cap", "expected"),
+    [
+        (4, False, 100, 8),
+        (64, False, 100, 100),
+        (100, False, 100, 100),
+        (100, True, 100, 50),
+        (3, True, 100, 1),
+        (1, True, 100, 1),
+        (1, False, 1, 1),
+        (4, False, 2, 2),
+        (64, True, 2, 2),
+        (0, False, 10, 1),
+    ],
+)
+def test_next_window(window: int, slow: bool, cap: int, expected: int) -> None:
+    assert next_window(window, slow, cap) == expected
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.integers(1, 10**4))
+def test_the_window_stays_from_one_to_the_cap(window: int, slow: bool, cap: int) -> None:
+    assert 1 <= next_window(window, slow, cap) <= cap
+
+
+def test_a_fast_endpoint_reaches_the_default_cap_in_five_records() -> None:
+    window = FIRST_WINDOW
+    for _ in range(5):
+        window = next_window(window, False, 100)
+    assert window == 100
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (AttemptResult(duration_ms=1000), False),
+        (AttemptResult(duration_ms=1001), True),
+        (AttemptResult(error="status_5xx", http_status=500, duration_ms=20), False),
+        (AttemptResult(error="timeout", duration_ms=300), True),
+        (AttemptResult(error="connect", detail="connect_timeout"), True),
+        (AttemptResult(error="dns", detail="dns_timeout"), True),
+        (AttemptResult(error="tls", detail="timeout"), True),
+        (AttemptResult(error="connect", detail="refused"), False),
+        (AttemptResult(error="tls", detail="expired"), False),
+        (AttemptResult(error="invalid_response", detail="timeout"), False),
+    ],
+)
+def test_is_slow(result: AttemptResult, expected: bool) -> None:
+    assert is_slow(result) is expected
+
+
+@pytest.mark.parametrize(
+    ("consecutive", "first", "expected"),
+    [
+        (100, NOW - DAY, True),
+        (1000, NOW - 9 * DAY, True),
+        (99, NOW - 9 * DAY, False),
+        (100, NOW - DAY + timedelta(seconds=1), False),
+        (10_000, NOW, False),
+        (100, None, False),
+        (0, None, False),
+    ],
+)
+def test_standard_disables_after_100_failures_over_a_day(
+    consecutive: int, first: datetime | None, expected: bool
+) -> None:
+    assert should_disable(STANDARD, consecutive, first, NOW) is expected
+
+
+def test_a_policy_without_the_rule_never_disables() -> None:
+    patient = replace(STANDARD, auto_disable=None)
+    assert not should_disable(patient, 10**6, NOW - 365 * DAY, NOW)
+
+
+def test_facts_count_failures_in_a_row() -> None:
+    facts = HealthFacts()
+    for hour in range(3):
+        facts = facts.after("failure", NOW + timedelta(hours=hour))
+    assert facts == HealthFacts(consecutive=3, first_failure_at=NOW)
+    assert facts.after("none", NOW) is facts
+    assert facts.after("success", NOW) == HealthFacts()
+
+
+@given(st.lists(st.sampled_from(["success", "failure", "none"])))
+def test_facts_are_the_failures_after_the_last_success(outcomes: list[Health]) -> None:
+    facts = HealthFacts()
+    for place, outcome in enumerate(outcomes):
+        facts = facts.after(outcome, NOW + timedelta(seconds=place))
+    start = max((place for place, outcome in enumerate(outcomes) if outcome == "success"), default=-1)
+    failures = [place for place in range(start + 1, len(outcomes)) if outcomes[place] == "failure"]
+    assert facts.consecutive == len(failures)
+    first = NOW + timedelta(seconds=failures[0]) if failures else None
+    assert facts.first_failure_at == first
+
+
+def test_failing_once_more_after_enabling_does_not_disable_again() -> None:  # B025
+    facts = HealthFacts().after("failure", NOW)
+    assert not should_disable(STANDARD, facts.consecutive, facts.first_failure_at, NOW + 9 * DAY)

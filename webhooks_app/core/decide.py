@@ -1,0 +1,183 @@
+"""The whole policy on one screen: what follows from one attempt.
+
+``decide`` composes the rules of the other modules and adds what is about their order:
+
+- A failed attempt of the schedule moves ``step`` and gets the next wait, or ends the delivery. The end is
+  ``failed_permanent`` for a final answer, ``exhausted`` when no wait is left, and ``expired`` when the next
+  attempt would not start before the event's ``expires_at`` or the end of its replay window. That is decided
+  now, not when the attempt comes due: nothing can change it, and the consumer's list of dead deliveries is
+  right at once. The error stays the one that was seen; ``event_unavailable`` is for bodies that are gone.
+- A ``manual`` attempt or a ``probe`` that fails changes neither state nor schedule, whatever the answer was:
+  it was asked for beside them. One that succeeds delivers.
+- A ``test`` stands outside of all accounting: no health, no hold, no disable. Its schedule is one attempt.
+- ``webhook-delivery: disable`` on a failure disables the endpoint and leaves the delivery to its schedule.
+  If the endpoint is still disabled then, the delivery is dead-lettered; enabled before, it lives on.
+- Faults of ours (``classify.OURS``) leave health alone. ``secret_unavailable`` and ``worker_lost`` use a
+  step like any failure, so that neither can go on for ever.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from .attempt import AttemptResult
+from .classify import ABORT, DISABLE, OURS, Verdict, control_of, verdict
+from .health import Health
+from .policies import Policy
+from .retry import next_wait, parse_retry_after
+from .states import DEAD_LETTERED, DELIVERED, EXHAUSTED, EXPIRED, FAILED_PERMANENT, PENDING, State
+
+Trigger = Literal["schedule", "manual", "probe", "test"]
+AttemptStatus = Literal["succeeded", "failed", "dead"]
+
+# 429: RFC 6585 §4, 503: RFC 9110 §15.6.4. Both speak of the whole receiver, not of one message.
+HOLDING = frozenset({429, 503})
+
+_END_OF_ERROR: dict[str, State] = {
+    "event_unavailable": EXPIRED,
+    "endpoint_disabled": DEAD_LETTERED,
+    "endpoint_deleted": DEAD_LETTERED,
+    "payload_too_large": DEAD_LETTERED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a delivery before its attempt is judged. Times are aware.
+
+    ``attempts`` counts the requests made before this one; ``step`` is the position in ``policy.waits``;
+    ``deferrals`` counts the waits that cost no step. ``recorded_at`` is when the schedule began: when the
+    event was recorded, or replayed. ``expires_at`` is the event's own. ``state`` and ``due_at`` are the
+    delivery's, returned untouched where nothing follows from the attempt.
+    """
+
+    trigger: Trigger
+    attempts: int
+    step: int
+    deferrals: int
+    recorded_at: datetime
+    expires_at: datetime | None
+    replay_until: datetime | None
+    state: str = PENDING
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What follows for the delivery, its attempt and its endpoint.
+
+    ``state``, ``due_at``, ``step`` and ``deferrals`` are the delivery's new values; ``due_at`` is ``None``
+    for an ended one. ``attempt_status`` is ``dead`` when this failure ended the delivery. ``hold_until``:
+    nothing else goes to the endpoint before then. ``disable``: why it is to be disabled, ``gone`` (a 410)
+    or ``consumer`` (asked for), else ``None``.
+    """
+
+    state: str
+    attempt_status: AttemptStatus
+    error: str
+    due_at: datetime | None
+    step: int
+    deferrals: int
+    hold_until: datetime | None
+    disable: str | None
+    health: Health
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """How the delivery goes on."""
+
+    state: str
+    status: AttemptStatus
+    due_at: datetime | None
+    step: int
+    deferrals: int
+
+
+def decide(policy: Policy, facts: Facts, result: AttemptResult, *, now: datetime, jitter: float) -> Outcome:
+    """Return what follows from ``result``, received at ``now`` (aware), under ``policy``.
+
+    ``jitter`` in [0, 1) spreads the next wait. Pure, and total: every result has an outcome.
+    """
+    asked = _asked_wait(policy, result, now)
+    control = control_of(result, policy)
+    course = _course(policy, facts, result, now=now, jitter=jitter, asked=asked)
+    counted = facts.trigger != "test"
+    return Outcome(
+        state=course.state,
+        attempt_status=course.status,
+        error="aborted_by_consumer" if control == ABORT else result.error,
+        due_at=course.due_at,
+        step=course.step,
+        deferrals=course.deferrals,
+        hold_until=_hold_until(result, now, asked) if counted else None,
+        disable=_disable(policy, result, control) if counted else None,
+        health=_health(result) if counted else "none",
+    )
+
+
+def _course(
+    policy: Policy,
+    facts: Facts,
+    result: AttemptResult,
+    *,
+    now: datetime,
+    jitter: float,
+    asked: float | None,
+) -> _Course:
+    judged = verdict(result, policy)
+    if judged is Verdict.SUCCESS:
+        return _Course(DELIVERED, "succeeded", None, facts.step, facts.deferrals)
+    if facts.trigger == "test":
+        return _Course(EXHAUSTED, "failed", None, facts.step, facts.deferrals)
+    if facts.trigger != "schedule":
+        return _Course(facts.state, "failed", facts.due_at, facts.step, facts.deferrals)
+    if judged is Verdict.PERMANENT:
+        return _dead(facts, _END_OF_ERROR.get(result.error, FAILED_PERMANENT))
+    return _retry(policy, facts, now=now, wait=next_wait(policy, facts.step, jitter), asked=asked)
+
+
+def _retry(
+    policy: Policy, facts: Facts, *, now: datetime, wait: float | None, asked: float | None
+) -> _Course:
+    step, deferrals = facts.step + 1, facts.deferrals
+    if asked is not None and deferrals < policy.free_deferrals:
+        step, deferrals = facts.step, deferrals + 1
+    elif wait is None:
+        return _dead(facts, EXHAUSTED)
+    due_at = now + timedelta(seconds=max(wait or 0.0, asked or 0.0))
+    if policy.window is not None and due_at >= facts.recorded_at + timedelta(seconds=policy.window):
+        return _dead(facts, EXHAUSTED)
+    if any(limit is not None and due_at >= limit for limit in (facts.expires_at, facts.replay_until)):
+        return _dead(facts, EXPIRED)
+    return _Course(PENDING, "failed", due_at, step, deferrals)
+
+
+def _dead(facts: Facts, state: State) -> _Course:
+    return _Course(state, "dead", None, facts.step, facts.deferrals)
+
+
+def _asked_wait(policy: Policy, result: AttemptResult, now: datetime) -> float | None:
+    """Return the capped Retry-After in seconds, ``None`` when it asks for nothing."""
+    if result.ok or result.http_status not in policy.retry_after_on:
+        return None
+    seconds = parse_retry_after(result.header("retry-after"), now)
+    return min(seconds, policy.max_wait) if seconds else None
+
+
+def _hold_until(result: AttemptResult, now: datetime, asked: float | None) -> datetime | None:
+    if asked is None or result.http_status not in HOLDING:
+        return None
+    return now + timedelta(seconds=asked)
+
+
+def _disable(policy: Policy, result: AttemptResult, control: str | None) -> str | None:
+    if policy.gone_disables and result.error == "status_410":
+        return "gone"
+    return "consumer" if control == DISABLE else None
+
+
+def _health(result: AttemptResult) -> Health:
+    if result.ok:
+        return "success"
+    return "none" if result.error in OURS else "failure"

@@ -48,10 +48,10 @@ def make_venv(folder: Path, python: str = sys.executable) -> Path:
     return interpreter
 
 
-def install_project(interpreter: Path, *extra: str) -> None:
-    """Install the project with its test and lint tools, at the known-good versions."""
-    groups = ["--group", "test", "--group", "lint"]
-    run([interpreter, *PIP, "install", "-e", ".[postgres]", *groups, *extra])
+def install_project(interpreter: Path, *extra: str, groups: Sequence[str] = ("test", "lint")) -> None:
+    """Install the project with some dependency groups; `extra` goes to pip, constraints for example."""
+    options = [word for group in groups for word in ("--group", group)]
+    run([interpreter, *PIP, "install", "-e", ".[postgres]", *options, *extra])
 
 
 def fetch_wheels(interpreter: Path) -> None:

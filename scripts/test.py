@@ -7,6 +7,7 @@ ALLOW_MISSING=1.
 
 import contextlib
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from scripts.services import PACKAGES, Postgres, RabbitMQ, Redis, Server, missin
 ROOT = Path(__file__).resolve().parent.parent
 NO_TESTS = 5  # pytest's exit code when it collected none
 WORKERS = str(min(3, (os.cpu_count() or 1) + 1))
+# One hash seed for all test processes of a run, another for the next run.
+HASHING = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(random.randrange(1, 2**32)))}
 SQLITE_TESTS = (
     "tests/actions",
     "tests/admin",
@@ -100,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
     lacking = absent(wanted)
     with tempfile.TemporaryDirectory() as folder, servers([w for w in wanted if w not in lacking]) as urls:
         notes = Path(folder) / "not-run"
-        environment = {**urls, "WEBHOOKS_NOT_RUN": str(notes)}
+        environment = {**HASHING, **urls, "WEBHOOKS_NOT_RUN": str(notes)}
         codes = [pytest(arguments, environment)] if arguments else run_all(environment)
         skipped = set(notes.read_text().splitlines()) if notes.exists() else set()
     without = [f"tests that need {PACKAGES[package]} (package {package})" for package in lacking]

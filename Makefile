@@ -42,6 +42,6 @@ clean: ## Remove environments, caches and build products
 
 setup: $(STAMP) ## Make .venv and .tools
 
-$(STAMP): pyproject.toml constraints.txt tests/node/package.json scripts/setup.py
+$(STAMP): pyproject.toml requirements.txt constraints.txt tests/node/package-lock.json scripts/setup.py
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: apt-get install python3"; exit 1; }
 	@$(PYTHON) -m scripts.setup

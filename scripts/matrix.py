@@ -63,7 +63,8 @@ def prepare(version: str, python: str) -> Path:
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pin for pin in pins if not pin.startswith("Django==")))
     django = f"Django~={DJANGO[version]}.0"
-    setup.install_project(interpreter, django, "-c", str(constraints), groups=("test",))
+    what = ["-e", ".[postgres]", django, "-c", str(constraints)]
+    setup.install_project(interpreter, *what, groups=("test",))
     return interpreter
 
 

@@ -18,6 +18,14 @@ VENV = ROOT / ".venv"
 WHEELS = ROOT / ".tools" / "wheels"
 NODE = ROOT / "tests" / "node"
 CONSTRAINTS = ["-c", str(ROOT / "constraints.txt")]
+# What the environment is made from; the Makefile has the same list.
+SOURCES = (
+    "pyproject.toml",
+    "requirements.txt",
+    "constraints.txt",
+    "tests/node/package-lock.json",
+    "scripts/setup.py",
+)
 PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
@@ -48,10 +56,10 @@ def make_venv(folder: Path, python: str = sys.executable) -> Path:
     return interpreter
 
 
-def install_project(interpreter: Path, *extra: str, groups: Sequence[str] = ("test", "lint")) -> None:
-    """Install the project with some dependency groups; `extra` goes to pip, constraints for example."""
+def install_project(interpreter: Path, *what: str, groups: Sequence[str]) -> None:
+    """Install the project and some dependency groups; `what` goes to pip: requirements, constraints."""
     options = [word for group in groups for word in ("--group", group)]
-    run([interpreter, *PIP, "install", "-e", ".[postgres]", *options, *extra])
+    run([interpreter, *PIP, "install", *options, *what])
 
 
 def fetch_wheels(interpreter: Path) -> None:
@@ -74,8 +82,7 @@ def install_verifiers() -> None:
 
 def digest() -> str:
     """Return a fingerprint of everything the environment is made from."""
-    names = ["pyproject.toml", "constraints.txt", "tests/node/package.json", "scripts/setup.py"]
-    parts = [(ROOT / name).read_bytes() for name in names]
+    parts = [(ROOT / name).read_bytes() for name in SOURCES]
     return hashlib.sha256(b"\0".join([sys.version.encode(), *parts])).hexdigest()
 
 
@@ -88,7 +95,7 @@ def main() -> None:
     started = time.monotonic()
     print(f"setting up .venv with Python {sys.version.split()[0]} (a minute the first time)", flush=True)
     interpreter = make_venv(VENV)
-    install_project(interpreter, *CONSTRAINTS)
+    install_project(interpreter, "-r", "requirements.txt", groups=("test", "lint"))
     fetch_wheels(interpreter)
     install_verifiers()
     stamp.write_text(digest())

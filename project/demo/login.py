@@ -1,0 +1,30 @@
+"""The database of a run, and who may enter: an administrator and an API key."""
+
+import io
+import secrets
+from dataclasses import dataclass
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+
+USER = "admin"
+PERMISSIONS = ("events:write", "webhooks:read", "webhooks:manage")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What opens the admin and the REST API; shown on the terminal, stored as hashes only."""
+
+    password: str
+    key: str
+
+
+def make_login() -> Login:
+    """Make the tables, an administrator with a random password, and an API key for the whole platform."""
+    call_command("migrate", verbosity=0, interactive=False)
+    password = secrets.token_urlsafe(9)
+    get_user_model().objects.create_superuser(USER, "", password)
+    printed = io.StringIO()
+    permissions = [f"--permission={name}" for name in PERMISSIONS]
+    call_command("webhooks_apikey", "create", "--scope=platform", *permissions, stdout=printed)
+    return Login(password, printed.getvalue().strip())

@@ -207,6 +207,12 @@ def test_signatures_we_cannot_read_are_passed_over() -> None:
     assert code_of(signed() | {SIGNATURE: noise.removesuffix(good)}) == "no_match"
 
 
+@pytest.mark.parametrize("junk", ["!", "!!!!", "\n", "\t", "-", "="])
+def test_a_signature_is_strict_base64(junk: str) -> None:
+    header = signed()[SIGNATURE]
+    assert code_of(signed() | {SIGNATURE: header.replace(",", f",{junk}")}) == "no_match"
+
+
 @pytest.mark.parametrize("change", ["v2", "V1", "v1 ", "\tv1", "v1a", ""])
 def test_a_signature_counts_for_its_version_alone(change: str) -> None:
     header = signed()[SIGNATURE].replace("v1", change, 1)

@@ -7,7 +7,7 @@ import uuid
 
 from ulid import PureRandomPolicy, ULIDGenerator
 
-from webhooks_app.core.ids import format_id
+from .core.ids import format_id
 
 
 class _Sequence:

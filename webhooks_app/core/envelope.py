@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from webhooks_app.core.strict_json import MAX_DEPTH, Default, PayloadError, encode
+from .strict_json import MAX_DEPTH, Default, PayloadError, encode
 
 __all__ = ["MAX_DEPTH", "SEQUENCE_DIGITS", "PayloadError", "build", "build_parts", "encode", "timestamp"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from webhooks_app.core import headers as names
+from . import headers as names
 
 DEFAULT: Final = "envelope"
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from webhooks_app.core import secrets
-from webhooks_app.core.headers import ID, SIGNATURE, TIMESTAMP
+from . import secrets
+from .headers import ID, SIGNATURE, TIMESTAMP
 
 TOLERANCE: Final = 300
 MAX_SIGNATURES: Final = 20

@@ -86,6 +86,7 @@ def test_any_override_stays_from_one_second_to_a_day_or_its_own_wait(
     [
         ((20,), 0.1, 0.123, 20 * 0.9246),  # under 30 s: not rounded
         ((1,), 0.5, 0.0, 1.0),  # the floor
+        ((1.5,), 0.5, 0.0, 1.0),
         ((86_400,), 0.2, 0.999, 86_400.0),  # the ceiling
         ((0.25,), 0.0, 0.5, 0.25),  # an operator's own shorter wait is kept
         ((100_000,), 0.0, 0.5, 100_000.0),  # and a longer one

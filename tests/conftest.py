@@ -30,9 +30,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if notes := os.environ.get("WEBHOOKS_NOT_RUN"):
         skipped = terminalreporter.stats.get("skipped", [])
         reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in skipped}
-        lines = [reason.removeprefix("not run: ") for reason in reasons if reason.startswith("not run: ")]
         with Path(notes).open("a") as out:
-            out.writelines(f"{line}\n" for line in lines)
+            out.writelines(f"{reason}\n" for reason in reasons if reason.startswith("not run"))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -25,7 +25,7 @@ def node_verify() -> NodeVerify:
     """Return a function that has one delivery verified by the npm libraries."""
     node = shutil.which("node")
     if node is None or not (FOLDER / "node_modules").exists():
-        pytest.skip("not run: the npm verifiers need node and npm (apt-get install nodejs npm)")
+        pytest.skip("not run, optional: checks by the npm libraries (packages nodejs and npm)")
 
     def verify(secret: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         done = subprocess.run(

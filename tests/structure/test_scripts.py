@@ -20,6 +20,8 @@ from tests.structure.sources import ROOT
         (["redis"], [0], "", 1),
         (["redis"], [0], "1", 0),
         (["redis"], [1], "1", 1),
+        (["not run, optional: npm"], [0], "", 0),
+        (["not run, optional: npm", "not run: redis"], [0], "", 1),
     ],
 )
 def test_exit_code(
@@ -31,7 +33,7 @@ def test_exit_code(
 
 def test_what_was_not_run_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.delenv("ALLOW_MISSING", raising=False)
-    runner.report(["tests that need Redis (package redis-server)"], [0])
+    runner.report(["not run: tests that need Redis (package redis-server)"], [0])
     printed = capsys.readouterr().out
     assert "NOT RUN: tests that need Redis (package redis-server)" in printed
     assert "ALLOW_MISSING=1" in printed

@@ -8,4 +8,4 @@ import webhooks_app
 
 urlpatterns = [path("admin/", admin.site.urls)]
 if module_has_submodule(webhooks_app, "urls"):
-    urlpatterns.append(path("webhooks/", include("webhooks_app.urls")))
+    urlpatterns.append(path("", include("webhooks_app.urls")))

@@ -26,7 +26,7 @@ CELERY_BEAT_SCHEDULE = webhooks_app.beat_schedule()
 """
 URLS = """
 from django.urls import include
-urlpatterns += [path("webhooks/", include("webhooks_app.urls"))]
+urlpatterns += [path("", include("webhooks_app.urls"))]
 """
 EMIT = """
 from django.db import transaction

@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 
 class OwnerSequence(models.Model):
@@ -31,7 +32,7 @@ class OutboxEntry(models.Model):
     environment = models.CharField(max_length=8)
     body = models.BinaryField()
     occurred_at = models.DateTimeField()
-    recorded_at = models.DateTimeField()
+    recorded_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField(null=True)
     dispatched_at = models.DateTimeField(null=True)
     failures = models.SmallIntegerField(default=0)

@@ -1,0 +1,99 @@
+"""EndpointConfig: everything about an endpoint that a send needs, opened once per revision."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..conf import current
+from ..core.policies import PRESETS, Policy, PolicyError, with_overrides
+from ..core.sealing import SealingError
+from ..core.secrets import SecretError, parse
+from ..core.signing import SigningError, SigningKey
+from ..models import Endpoint, EndpointSecret
+from .sealing import open_header, open_secret
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A signing key and the moment from which it signs no more."""
+
+    signing: SigningKey
+    expires_at: datetime | None
+    secret_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointConfig:
+    """One revision of an endpoint, ready to send with. `fault` is an error code that stands in the way."""
+
+    id: int
+    public_id: str
+    revision: int
+    kind: str
+    url: str
+    method: str
+    policy: Policy
+    keys: tuple[Key, ...] = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    fault: str = ""
+
+    @property
+    def shown_url(self) -> str:
+        """The URL without its query, which may hold a secret."""
+        return self.url.partition("?")[0]
+
+    def signing_keys(self, now: datetime) -> list[SigningKey]:
+        """Return the keys that sign now, newest first."""
+        return [key.signing for key in self.keys if key.expires_at is None or key.expires_at > now]
+
+
+def load_configs(alias: str, ids: Collection[int]) -> dict[int, EndpointConfig]:
+    """Read endpoints with their secrets; two queries. Endpoints that are gone are left out."""
+    secrets: dict[int, list[EndpointSecret]] = {}
+    for secret in EndpointSecret.objects.using(alias).filter(endpoint_id__in=ids).order_by("-version"):
+        secrets.setdefault(secret.endpoint_id, []).append(secret)
+    endpoints = Endpoint.objects.using(alias).filter(id__in=ids)
+    return {endpoint.id: _config(endpoint, secrets.get(endpoint.id, [])) for endpoint in endpoints}
+
+
+def _config(endpoint: Endpoint, secrets: list[EndpointSecret]) -> EndpointConfig:
+    keys: tuple[Key, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    fault = ""
+    try:
+        keys = tuple(_key(endpoint, secret) for secret in secrets)
+        headers = tuple(_header(endpoint, header) for header in endpoint.headers)
+    except (SealingError, SecretError, SigningError):
+        fault = "secret_unavailable"
+    return EndpointConfig(
+        id=endpoint.id,
+        public_id=endpoint.public_id,
+        revision=endpoint.revision,
+        kind=endpoint.kind,
+        url=endpoint.url,
+        method=endpoint.method,
+        policy=policy_of(endpoint),
+        keys=keys,
+        headers=headers,
+        fault=fault or ("" if keys else "secret_unavailable"),
+    )
+
+
+def _key(endpoint: Endpoint, secret: EndpointSecret) -> Key:
+    text = open_secret(endpoint.public_id, secret.version, secret.sealed)
+    return Key(SigningKey(parse(text), secret.scheme), secret.expires_at, secret.id)
+
+
+def _header(endpoint: Endpoint, header: dict[str, str]) -> tuple[str, str]:
+    if header.get("secret"):
+        return header["name"], open_header(endpoint.public_id, header["name"], header["sealed"])
+    return header["name"], header["value"]
+
+
+def policy_of(endpoint: Endpoint) -> Policy:
+    """Return the endpoint's policy; a row whose policy or overrides are no longer valid gets the default's."""
+    preset = PRESETS.get(endpoint.policy) or PRESETS[current().DEFAULT_POLICY]
+    try:
+        return with_overrides(preset, endpoint.policy_overrides)
+    except PolicyError:
+        return preset

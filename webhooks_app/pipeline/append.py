@@ -1,0 +1,183 @@
+"""Step 1 of the path: drafts become outbox rows in the caller's transaction."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections, transaction
+from django.utils.encoding import force_str
+from django.utils.functional import Promise
+
+from ..conf import Settings
+from ..core import envelope
+from ..exceptions import EventTooLarge, InvalidEvent
+from ..ids import new_id
+from .dialect import Dialect, dialect_of
+from .draft import Draft
+
+logger = logging.getLogger("webhooks_app.pipeline")
+
+Owner = tuple[str, str]
+
+_TYPES = {
+    "event_id": "text",
+    "type": "text",
+    "owner_kind": "text",
+    "owner_id": "text",
+    "sequence": "bigint",
+    "tenant_id": "text",
+    "identity_id": "text",
+    "subject": "text",
+    "environment": "text",
+    "body": "bytea",
+    "occurred_at": "timestamptz",
+    "expires_at": "timestamptz",
+    "failures": "smallint",
+}
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class EventRef:
+    """An event in the outbox; `created` is False when its id was there before."""
+
+    id: str
+    sequence: int | None
+    created: bool
+
+
+class _LostRaceError(Exception):
+    """Another transaction committed one of the given event ids between our look and our insert."""
+
+
+def append(alias: str, drafts: Sequence[Draft], settings: Settings) -> list[EventRef]:
+    """Write the drafts to the outbox of database `alias`; one statement per table.
+
+    Raises:
+        InvalidEvent: for a value of `data` that is refused; the caller's transaction stays usable.
+        EventTooLarge: for an envelope above MAX_BODY_BYTES.
+    """
+    named = [draft.event_id for draft in drafts if draft.event_id is not None]
+    if not named:
+        return _append(alias, drafts, settings, known={})
+    while True:
+        try:
+            with transaction.atomic(using=alias):
+                return _append(alias, drafts, settings, known=_known(alias, named))
+        except _LostRaceError:
+            continue
+
+
+def _known(alias: str, ids: Sequence[str]) -> dict[str, int | None]:
+    connection = connections[alias]
+    condition, values = dialect_of(connection).among("event_id", ids)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT event_id, sequence FROM webhooks_app_outboxentry WHERE {condition}", values)
+        return dict(cursor.fetchall())
+
+
+def _append(
+    alias: str, drafts: Sequence[Draft], settings: Settings, *, known: dict[str, int | None]
+) -> list[EventRef]:
+    ids = [draft.event_id or new_id("evt") for draft in drafts]
+    fresh: dict[str, int] = {}
+    for place, event_id in enumerate(ids):
+        if event_id not in known:
+            fresh.setdefault(event_id, place)
+    bodies = {event_id: _parts(event_id, drafts[place], settings) for event_id, place in fresh.items()}
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        dialect = dialect_of(connection)
+        owners = [drafts[place].owner for place in fresh.values()]
+        numbers = _sequences(cursor, [owner for owner in owners if owner is not None])
+        rows, sequences = [], dict(known)
+        for event_id, place in fresh.items():
+            owner = drafts[place].owner
+            sequences[event_id] = number = None if owner is None else numbers[owner].pop()
+            rows.append(_row(event_id, drafts[place], number, bodies[event_id], dialect))
+        if rows:
+            _insert(cursor, dialect, rows)
+    return [
+        EventRef(event_id, sequences[event_id], fresh.get(event_id) == place)
+        for place, event_id in enumerate(ids)
+    ]
+
+
+def _parts(event_id: str, draft: Draft, settings: Settings) -> tuple[bytes, bytes]:
+    try:
+        parts = envelope.build_parts(
+            id=event_id,
+            type=draft.type,
+            api_version=settings.API_VERSION,
+            occurred_at=draft.occurred_at,
+            tenant_id=draft.tenant_id,
+            identity_id=draft.identity_id,
+            data=draft.data,
+            max_bytes=settings.MAX_BODY_BYTES,
+            default=_text_of_lazy,
+        )
+    except envelope.PayloadError as error:
+        kind = EventTooLarge if error.code == EventTooLarge.code else InvalidEvent
+        raise kind(draft.path + error.path, error.message) from None
+    _warn_once(draft.type, len(parts[0]) + len(parts[1]), settings.WARN_BODY_BYTES)
+    return parts
+
+
+def _text_of_lazy(value: object) -> str:
+    if isinstance(value, Promise):
+        return force_str(value)
+    raise TypeError
+
+
+def _warn_once(event_type: str, size: int, limit: int) -> None:
+    if size > limit and event_type not in _warned and len(_warned) < 1000:
+        _warned.add(event_type)
+        logger.warning(
+            "events of type %s are above %d bytes (%d); receivers prefer small ones", event_type, limit, size
+        )
+
+
+def _sequences(cursor: Any, owners: Sequence[Owner]) -> dict[Owner, list[int]]:
+    """Draw numbers for the owners, in key order so that two batches cannot deadlock; the next to use comes last."""
+    wanted = sorted(Counter(owners).items())
+    if not wanted:
+        return {}
+    marks = ", ".join(["(%s, %s, %s)"] * len(wanted))
+    cursor.execute(_DRAW.format(marks), [value for owner, count in wanted for value in (*owner, count)])
+    last = {(kind, owner_id): number for kind, owner_id, number in cursor.fetchall()}
+    return {owner: list(range(last[owner], last[owner] - count, -1)) for owner, count in wanted}
+
+
+# The upsert comes before the outbox insert, so an owner's outbox order is its sequence order.
+_DRAW = """INSERT INTO webhooks_app_ownersequence AS o (kind, owner_id, last) VALUES {}
+ON CONFLICT (kind, owner_id) DO UPDATE SET last = o.last + excluded.last RETURNING kind, owner_id, last"""
+
+
+def _row(
+    event_id: str, draft: Draft, number: int | None, parts: tuple[bytes, bytes], dialect: Dialect
+) -> tuple[Any, ...]:
+    kind, owner_id = draft.owner or (None, None)
+    sequence = b"null" if number is None else b"%d" % number
+    return (
+        event_id,
+        draft.type,
+        kind,
+        owner_id,
+        number,
+        draft.tenant_id,
+        draft.identity_id,
+        draft.subject,
+        draft.environment,
+        b"%b%b%b" % (parts[0], sequence, parts[1]),
+        dialect.time(draft.occurred_at),
+        dialect.time(draft.expires_at),
+        0,
+    )
+
+
+def _insert(cursor: Any, dialect: Dialect, rows: list[tuple[Any, ...]]) -> None:
+    dialect.insert(cursor, "webhooks_app_outboxentry", _TYPES, rows, "ON CONFLICT (event_id) DO NOTHING")
+    if cursor.rowcount != len(rows):
+        raise _LostRaceError

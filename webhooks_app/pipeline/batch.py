@@ -1,0 +1,109 @@
+"""A lease on its way: sent by many threads, recorded by the engine's one."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+from ..destinations.config import EndpointConfig, load_configs
+from . import announce
+from .judge import judge
+from .record import Recorded, record
+from .sending import Configs, lost, send_job
+from .work import Content, Done, Job, Lease
+
+FULL = 100
+LINGER = 0.05
+
+
+class Batch:
+    """Claimed deliveries and what became of them. `finish` is called by senders, the rest by the engine."""
+
+    def __init__(self, lease: Lease, contents: dict[int, Content], notify: Callable[["Batch"], None]) -> None:
+        self.lease = lease
+        self.sent_at = time.monotonic()
+        self.retry_at = 0.0
+        self._contents = contents
+        self._notify = notify
+        self._lock = threading.Lock()
+        self._open = len(lease.jobs)
+        self._cautious = sum(lease.gates[job.endpoint_id].cautious for job in lease.jobs)
+        self._done: list[Done] = [lost(lease, job, contents.get(job.event_id)) for job in lease.lost]
+        self._first_at = self.sent_at if self._done else 0.0
+
+    def send(self, job: Job, config: EndpointConfig | None, stopping: Callable[[], bool]) -> None:
+        """Send one job, in a sender's thread."""
+        content = self._contents.get(job.event_id)
+        self.finish(send_job(self.lease, job, config, content, stopping=stopping()))
+
+    def finish(self, done: Done) -> None:
+        """Take an outcome; the engine is told when there is enough to record."""
+        with self._lock:
+            self._first_at = self._first_at or time.monotonic()
+            self._done.append(done)
+            self._open -= 1
+            ripe = not self._open or len(self._done) >= FULL
+        if ripe:
+            self._notify(self)
+
+    @property
+    def open(self) -> int:
+        """How many requests have no outcome yet."""
+        return self._open
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything is recorded."""
+        return not self._open and not self._done
+
+    @property
+    def cautious(self) -> int:
+        """How many open requests may go to unknown or slow endpoints."""
+        return min(self._open, self._cautious)
+
+    def is_ripe(self, now: float) -> bool:
+        """Whether outcomes wait that should be recorded now."""
+        if not self._done or now < self.retry_at:
+            return False
+        return not self._open or len(self._done) >= FULL or now - self._first_at >= LINGER
+
+    def record(self, alias: str, configs: Configs) -> Recorded:
+        """Record what is done; the outcomes are kept when the database fails."""
+        with self._lock:
+            done, self._done = self._done, []
+            self._first_at = 0.0
+        try:
+            result = _record(alias, self.lease, done, configs)
+        except Exception:
+            with self._lock:
+                self._done = done + self._done
+                self._first_at = self._first_at or time.monotonic()
+            raise
+        announce.recorded(result, self.lease.now(time.monotonic()))
+        return result
+
+    def give_up(self) -> int:
+        """Forget outcomes that could not be recorded before the claim lapsed; another worker has it by now."""
+        with self._lock:
+            dropped, self._done = len(self._done), []
+        return dropped
+
+
+def _record(alias: str, lease: Lease, done: list[Done], configs: Configs) -> Recorded:
+    finished = [each for each in done if each.sent is not None]
+    released = [each for each in done if each.sent is None]
+    judged = [judge(each, lease.gates[each.job.endpoint_id], jitter=random.random()) for each in finished]
+    known = {
+        endpoint_id: config
+        for endpoint_id in {each.job.endpoint_id for each in finished}
+        if (config := configs.get(endpoint_id)) is not None
+    }
+    return record(alias, lease, judged, released, configs=known)
+
+
+def prepare(alias: str, lease: Lease, configs: Configs) -> None:
+    """Load the configurations that a lease's endpoints need and the process does not have."""
+    wanted = {job.endpoint_id for job in lease.jobs}
+    missing = configs.missing({endpoint_id: lease.gates[endpoint_id].revision for endpoint_id in wanted})
+    if missing:
+        configs.add(load_configs(alias, missing))

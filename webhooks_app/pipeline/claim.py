@@ -1,0 +1,143 @@
+"""The statements of a lease about deliveries: find candidates, end what can no longer be sent, claim."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from ..core.states import DEAD_LETTERED, EXPIRED
+from .dialect import Dialect
+from .gates import Gate
+from .work import Ended, Job
+
+ENDS_AT_ONCE = 500
+
+_COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, occurred_at, created_at, expires_at,
+lease_token IS NOT NULL, priority"""
+_DUE = "state = 'pending' AND due_at <= %s AND (lease_until IS NULL OR lease_until < %s)"
+
+_CLAIM_LATERAL = f"""SELECT d.* FROM unnest(%s::bigint[], %s::int[]) AS q(endpoint, n)
+CROSS JOIN (VALUES (0), (1), (2)) AS p(priority) CROSS JOIN LATERAL (
+SELECT {_COLUMNS} FROM webhooks_app_delivery
+WHERE endpoint_id = q.endpoint AND priority = p.priority AND {_DUE} ORDER BY due_at, id LIMIT q.n) d"""
+
+_CLAIM_ONE = f"""SELECT {_COLUMNS} FROM webhooks_app_delivery
+WHERE endpoint_id = %s AND priority = %s AND {_DUE} ORDER BY due_at, id LIMIT %s"""
+
+
+@dataclass(slots=True)
+class Found:
+    """Candidates per endpoint and priority, and the deliveries that were too old and are ended now."""
+
+    by_endpoint: dict[int, list[list[Job]]] = field(default_factory=dict)
+    expired: list[Ended] = field(default_factory=list)
+
+
+def candidates(
+    cursor: Any, dialect: Dialect, sizes: Mapping[int, int], gates: Sequence[Gate], now: datetime
+) -> Found:
+    """Read due deliveries, at most `sizes[endpoint]` of each priority, oldest first; end the expired ones."""
+    found = Found()
+    if not sizes:
+        return found
+    by_id = {gate.endpoint_id: gate for gate in gates}
+    too_old: list[Job] = []
+    for row in _rows(cursor, dialect, sizes, dialect.time(now)):
+        gate = by_id[row[1]]
+        job = _job(dialect, row, gate.generation)
+        if is_expired(job, gate, now):
+            too_old.append(job)
+        else:
+            found.by_endpoint.setdefault(job.endpoint_id, [[], [], []])[row[11]].append(job)
+    found.expired = _end(cursor, dialect, too_old, EXPIRED, "event_unavailable", now)
+    return found
+
+
+def is_expired(job: Job, gate: Gate, now: datetime) -> bool:
+    """Whether the event's own time or its retention is over."""
+    if job.expires_at is not None and job.expires_at <= now:
+        return True
+    return job.occurred_at + timedelta(days=gate.retention_days) <= now
+
+
+def _rows(cursor: Any, dialect: Dialect, sizes: Mapping[int, int], now: Any) -> list[tuple[Any, ...]]:
+    if dialect.lateral:
+        cursor.execute(_CLAIM_LATERAL, [list(sizes), list(sizes.values()), now, now])
+        return list(cursor.fetchall())
+    rows: list[tuple[Any, ...]] = []
+    for endpoint_id, size in sizes.items():
+        for priority in (0, 1, 2):
+            cursor.execute(_CLAIM_ONE, [endpoint_id, priority, now, now, size])
+            rows.extend(cursor.fetchall())
+    return rows
+
+
+def _job(dialect: Dialect, row: tuple[Any, ...], generation: int) -> Job:
+    return Job(
+        id=row[0],
+        endpoint_id=row[1],
+        event_id=row[2],
+        attempts=row[3],
+        step=row[4],
+        deferrals=row[5],
+        # A token that is still there belongs to a worker that never came back.
+        lapses=row[6] + bool(row[10]),
+        occurred_at=dialect.moment(row[7]),  # type: ignore[arg-type]
+        created_at=dialect.moment(row[8]),  # type: ignore[arg-type]
+        expires_at=dialect.moment(row[9]),
+        generation=generation,
+    )
+
+
+def end_of_life(
+    cursor: Any, dialect: Dialect, gates: Sequence[Gate], now: datetime
+) -> tuple[list[Ended], frozenset[int]]:
+    """Dead-letter what came due at disabled and deleted endpoints; also return those with more of it."""
+    ended: list[Ended] = []
+    unfinished: set[int] = set()
+    for gate in gates:
+        if gate.enabled and not gate.deleted:
+            continue
+        error = "endpoint_deleted" if gate.deleted else "endpoint_disabled"
+        cursor.execute(
+            f"SELECT {_COLUMNS} FROM webhooks_app_delivery WHERE endpoint_id = %s AND {_DUE} LIMIT %s",
+            [gate.endpoint_id, dialect.time(now), dialect.time(now), ENDS_AT_ONCE],
+        )
+        jobs = [_job(dialect, row, gate.generation) for row in cursor.fetchall()]
+        ended.extend(_end(cursor, dialect, jobs, DEAD_LETTERED, error, now))
+        if len(jobs) == ENDS_AT_ONCE:
+            unfinished.add(gate.endpoint_id)
+    return ended, frozenset(unfinished)
+
+
+def _end(
+    cursor: Any, dialect: Dialect, jobs: Sequence[Job], state: str, error: str, now: datetime
+) -> list[Ended]:  # noqa: PLR0913
+    if not jobs:
+        return []
+    condition, ids = dialect.among("id", sorted(job.id for job in jobs))
+    cursor.execute(
+        f"""UPDATE webhooks_app_delivery SET state = %s, last_error = %s, finished_at = %s, due_at = NULL,
+        lease_token = NULL, lease_until = NULL WHERE {condition}""",
+        [str(state), error, dialect.time(now), *ids],
+    )
+    return [
+        Ended(job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred_at)
+        for job in jobs
+    ]
+
+
+def mark(
+    cursor: Any, dialect: Dialect, jobs: Sequence[Job], *, token: UUID, until: datetime, now: datetime
+) -> None:
+    """Claim the jobs: nobody else may until `until`."""
+    if not jobs:
+        return
+    condition, ids = dialect.among("id", sorted(job.id for job in jobs))
+    cursor.execute(
+        f"""UPDATE webhooks_app_delivery SET
+        lapses = lapses + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
+        lease_token = %s, lease_until = %s, due_at = COALESCE(due_at, %s) WHERE {condition}""",
+        [dialect.uuid(token), dialect.time(until), dialect.time(now), *ids],
+    )

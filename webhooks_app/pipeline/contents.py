@@ -1,0 +1,53 @@
+"""Step 3b reads what to send, outside any transaction: the bytes live in the outbox that recorded them."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import DatabaseError, connections
+
+from .dialect import dialect_of
+from .work import Content
+
+_JOINED = """SELECT e.id, e.public_id, e.type, COALESCE(e.body, o.body), e.outbox_alias, e.outbox_id
+FROM webhooks_app_event e LEFT JOIN webhooks_app_outboxentry o ON o.id = e.outbox_id AND e.outbox_alias = %s
+WHERE {}"""
+
+
+def read_contents(alias: str, event_ids: Collection[int]) -> dict[int, Content]:
+    """Return what each event (by key) sends; one query, and one for each further outbox database.
+
+    An event whose row or body is gone has `body` None. An outbox database that does not answer leaves its
+    events out, so that they are tried again.
+    """
+    dialect = dialect_of(connections[alias])
+    condition, values = dialect.among("e.id", sorted(event_ids))
+    with connections[alias].cursor() as cursor:
+        cursor.execute(_JOINED.format(condition), [alias, *values])
+        rows = cursor.fetchall()
+    contents = {event_id: Content("", "", None) for event_id in event_ids}
+    elsewhere: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        contents[row[0]] = Content(row[1], row[2], None if row[3] is None else bytes(row[3]))
+        if row[3] is None and row[4] is not None and row[4] != alias:
+            elsewhere.setdefault(row[4], []).append(row)
+    for outbox_alias, waiting in elsewhere.items():
+        _add(contents, outbox_alias, waiting)
+    return contents
+
+
+def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, ...]]) -> None:
+    try:
+        bodies = _bodies(outbox_alias, [row[5] for row in rows])
+    except DatabaseError:
+        for row in rows:
+            del contents[row[0]]
+        return
+    for row in rows:
+        contents[row[0]] = Content(row[1], row[2], bodies.get(row[5]))
+
+
+def _bodies(outbox_alias: str, ids: list[int]) -> dict[int, bytes]:
+    condition, values = dialect_of(connections[outbox_alias]).among("id", sorted(ids))
+    with connections[outbox_alias].cursor() as cursor:
+        cursor.execute(f"SELECT id, body FROM webhooks_app_outboxentry WHERE {condition}", values)
+        return {row[0]: bytes(row[1]) for row in cursor.fetchall()}

@@ -1,0 +1,137 @@
+"""What PostgreSQL and SQLite say differently in the statements of the path.
+
+Everything else of a statement is written once, where it is used. Values go in through `time` and `uuid` and
+come out through `moment`, because SQLite keeps both as text.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+Row = tuple[Any, ...]
+
+
+class Dialect(Protocol):
+    """One database's way of saying it."""
+
+    now_sql: str
+    lock_row: str
+    try_lock: str
+    lateral: bool
+
+    def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
+        """Return the condition that `column` is one of `values`, and its parameters."""
+
+    def time(self, moment: datetime | None) -> Any:
+        """Return the parameter for a moment."""
+
+    def moment(self, value: Any) -> datetime | None:
+        """Return the aware moment of a result column."""
+
+    def uuid(self, value: UUID) -> Any:
+        """Return the parameter for a UUID column."""
+
+    def insert(
+        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], tail: str = ""
+    ) -> None:
+        """Insert many rows in their order; `types` maps columns to PostgreSQL types, `tail` ends the statement."""
+
+    def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
+        """Return a FROM item `v` with the columns of `types`, and its parameters."""
+
+    def guard(self, cursor: Any, *, durable: bool) -> None:
+        """Bound this transaction's waits; `durable=False` lets its commit reach the disk with the next one."""
+
+
+class PostgreSQL:
+    """Arrays, so that a batch is one statement of constant text."""
+
+    now_sql = "clock_timestamp()"
+    lock_row = "FOR NO KEY UPDATE"
+    try_lock = "FOR UPDATE SKIP LOCKED"
+    lateral = True
+
+    def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
+        return f"{column} = ANY(%s)", [list(values)]
+
+    def time(self, moment: datetime | None) -> Any:
+        return moment
+
+    def moment(self, value: Any) -> datetime | None:
+        return value  # type: ignore[no-any-return]
+
+    def uuid(self, value: UUID) -> Any:
+        return value
+
+    def insert(
+        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], tail: str = ""
+    ) -> None:
+        if len(rows) == 1:
+            marks = ", ".join(["%s"] * len(types))
+            cursor.execute(f"INSERT INTO {table} ({', '.join(types)}) VALUES ({marks}) {tail}", rows[0])
+            return
+        arrays = ", ".join(f"%s::{kind}[]" for kind in types.values())
+        sql = f"INSERT INTO {table} ({', '.join(types)}) SELECT * FROM unnest({arrays}) {tail}"
+        cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
+
+    def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
+        arrays = ", ".join(f"%s::{kind}[]" for kind in types.values())
+        return f"unnest({arrays}) AS v({', '.join(types)})", [
+            list(column) for column in zip(*rows, strict=True)
+        ]
+
+    def guard(self, cursor: Any, *, durable: bool) -> None:
+        # SET LOCAL, not SET: behind a transaction pooler a session setting would leak to strangers.
+        cursor.execute(_GUARD if durable else _GUARD + "; SET LOCAL synchronous_commit = off")
+
+
+_GUARD = "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '10s'"
+
+
+class SQLite:
+    """One writer at a time: BEGIN IMMEDIATE is the lock, so no row locks are needed."""
+
+    now_sql = "NULL"
+    lock_row = ""
+    try_lock = ""
+    lateral = False
+
+    def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
+        if not values:
+            return "1 = 0", []
+        return f"{column} IN ({', '.join(['%s'] * len(values))})", list(values)
+
+    def time(self, moment: datetime | None) -> Any:
+        return None if moment is None else str(moment.astimezone(UTC).replace(tzinfo=None))
+
+    def moment(self, value: Any) -> datetime | None:
+        if value is None:
+            return None
+        parsed = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        return parsed.replace(tzinfo=UTC)
+
+    def uuid(self, value: UUID) -> Any:
+        return value.hex
+
+    def insert(
+        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], tail: str = ""
+    ) -> None:
+        marks = ", ".join(["%s"] * len(types))
+        cursor.executemany(f"INSERT INTO {table} ({', '.join(types)}) VALUES ({marks}) {tail}", rows)
+
+    def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
+        names = ", ".join(f"column{place} AS {name}" for place, name in enumerate(types, 1))
+        marks = ", ".join([f"({', '.join(['%s'] * len(types))})"] * len(rows))
+        return f"(SELECT {names} FROM (VALUES {marks})) AS v", [value for row in rows for value in row]
+
+    def guard(self, cursor: Any, *, durable: bool) -> None:
+        """Nothing to bound: the connection's own timeout covers the one lock there is."""
+
+
+_DIALECTS: dict[str, Dialect] = {"postgresql": PostgreSQL(), "sqlite": SQLite()}
+
+
+def dialect_of(connection: Any) -> Dialect:
+    """Return the dialect of a Django connection; the system check refuses other vendors at start."""
+    return _DIALECTS[connection.vendor]

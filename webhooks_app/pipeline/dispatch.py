@@ -1,0 +1,112 @@
+"""Step 2a of the path: committed outbox entries, read in order; and entries that cannot be fanned out."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connections
+
+from ..models import OutboxEntry
+from ..signals import entry_set_aside
+from .dialect import Dialect, dialect_of
+from .transactions import short
+
+logger = logging.getLogger("webhooks_app.pipeline")
+
+MAX_EVENTS = 500
+TRIES = 3
+
+_COLUMNS = """id, event_id, type, owner_kind, owner_id, sequence, tenant_id, identity_id, subject, environment,
+occurred_at, recorded_at, expires_at"""
+_WAITING = "dispatched_at IS NULL AND set_aside_at IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An outbox row on its way, without its bytes."""
+
+    id: int
+    event_id: str
+    type: str
+    owner_kind: str | None
+    owner_id: str | None
+    sequence: int | None
+    tenant_id: str | None
+    identity_id: str | None
+    subject: str | None
+    environment: str
+    occurred_at: datetime
+    recorded_at: datetime
+    expires_at: datetime | None
+
+
+def read_entries(cursor: Any, dialect: Dialect, limit: int, *, only: int | None = None) -> list[Entry]:
+    """Read waiting entries, oldest first (`only` one of them). Never by a cursor: a lower key may commit later."""
+    condition, values = ("", []) if only is None else ("AND id = %s", [only])
+    cursor.execute(
+        f"""SELECT {_COLUMNS} FROM webhooks_app_outboxentry WHERE {_WAITING} {condition}
+        ORDER BY id LIMIT %s""",
+        [*values, limit],
+    )
+    return [_entry(dialect, row) for row in cursor.fetchall()]
+
+
+def _entry(dialect: Dialect, row: Sequence[Any]) -> Entry:
+    times = [dialect.moment(value) for value in row[10:13]]
+    return Entry(*row[:10], *times)  # type: ignore[arg-type]
+
+
+def has_waiting(alias: str) -> bool:
+    """Whether any committed entry waits; asked without the lock, after the last batch."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM webhooks_app_outboxentry WHERE {_WAITING} LIMIT 1")
+        return cursor.fetchone() is not None
+
+
+def mark_dispatched(cursor: Any, dialect: Dialect, ids: Sequence[int], now: datetime) -> None:
+    """Note that these entries have their deliveries."""
+    if ids:
+        condition, values = dialect.among("id", sorted(ids))
+        cursor.execute(
+            f"UPDATE webhooks_app_outboxentry SET dispatched_at = %s WHERE {condition} AND dispatched_at IS NULL",
+            [dialect.time(now), *values],
+        )
+
+
+def note_failure(outbox_alias: str, entry: Entry, error: Exception, now: datetime) -> None:
+    """Count a failed fan-out; the third sets the entry aside, so that it blocks nobody."""
+    logger.error("fan-out of event %s failed: %s", entry.event_id, type(error).__name__, exc_info=error)
+    dialect = dialect_of(connections[outbox_alias])
+    if short(outbox_alias, lambda cursor: _count(cursor, dialect, entry.id, now, limit=TRIES)):
+        _tell(outbox_alias, entry, f"after {TRIES} failed fan-outs")
+
+
+def set_aside(outbox_alias: str, cursor: Any | None, entry: Entry, now: datetime) -> None:
+    """Set an entry aside at once: its event id belongs to another row or database.
+
+    `cursor` is the running transaction's where the outbox is in the same database, else None.
+    """
+    dialect = dialect_of(connections[outbox_alias])
+    if cursor is None:
+        short(outbox_alias, lambda own: _count(own, dialect, entry.id, now, limit=0))
+    else:
+        _count(cursor, dialect, entry.id, now, limit=0)
+    _tell(outbox_alias, entry, "because another event has its id")
+
+
+def _tell(outbox_alias: str, entry: Entry, why: str) -> None:
+    logger.error("event %s of outbox %s is set aside %s", entry.event_id, outbox_alias, why)
+    entry_set_aside.send_robust(sender=OutboxEntry, event_id=entry.event_id, outbox_alias=outbox_alias)
+
+
+def _count(cursor: Any, dialect: Dialect, entry_id: int, now: datetime, *, limit: int) -> bool:
+    cursor.execute(
+        """UPDATE webhooks_app_outboxentry SET failures = failures + 1,
+        set_aside_at = CASE WHEN failures + 1 >= %s THEN %s ELSE set_aside_at END
+        WHERE id = %s RETURNING set_aside_at""",
+        [limit, dialect.time(now), entry_id],
+    )
+    row = cursor.fetchone()
+    return row is not None and row[0] is not None

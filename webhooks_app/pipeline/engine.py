@@ -1,0 +1,179 @@
+"""The engine: one thread per process that leases and records, and lends work to the sender threads.
+
+Its database connection is its own, so what Celery does to connections around tasks does not touch it. A task
+hands it a ticket and waits until the ticket's work is done or handed over; requests that hang stay with the
+engine, which records them whenever they end.
+"""
+
+import logging
+import os
+import queue
+import threading
+import time
+from collections import deque
+from functools import partial
+
+from django.db import DatabaseError, InterfaceError, connections
+
+from ..conf import current
+from . import announce
+from .batch import Batch, prepare
+from .contents import read_contents
+from .gates import Room
+from .lease import lease
+from .senders import Senders
+from .sending import Configs
+from .tickets import Ticket
+from .transactions import is_passing
+
+logger = logging.getLogger("webhooks_app.pipeline")
+
+BEAT = 0.01
+IDLE_BEAT = 1.0
+RECORD_AGAIN = 0.5
+
+
+class Engine:
+    """The process's pump. Every method but `submit`, `drain` and `is_stopping` belongs to its own thread."""
+
+    def __init__(self) -> None:
+        settings = current()
+        self.alias = settings.DATABASE
+        self.senders = Senders(settings.SENDER_THREADS, settings.MAX_SENDER_THREADS)
+        self.configs = Configs()
+        self._inbox: queue.SimpleQueue[Ticket | Batch | None] = queue.SimpleQueue()
+        self._tickets: deque[Ticket] = deque()
+        self._batches: list[Batch] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="webhooks-engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, ticket: Ticket) -> None:
+        """Take a ticket; `ticket.wait()` returns when it is through."""
+        self._inbox.put(ticket)
+
+    def is_stopping(self) -> bool:
+        """Whether nothing new may be sent."""
+        return self._stopping.is_set()
+
+    def drain(self, seconds: float) -> bool:
+        """Stop leasing, give back what was not sent, wait for open requests and record them.
+
+        Returns whether everything was recorded within `seconds`.
+        """
+        self._stopping.set()
+        self._inbox.put(None)
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not (self._stopping.is_set() and not self._batches and not self._tickets):
+                self._take_in()
+                self._record_ripe()
+                self._advance()
+                self.senders.grow()
+        finally:
+            self.senders.close()
+            connections.close_all()
+
+    def _take_in(self) -> None:
+        try:
+            item = self._inbox.get(timeout=BEAT if self._batches or self._tickets else IDLE_BEAT)
+            while True:
+                if isinstance(item, Ticket):
+                    self._tickets.append(item)
+                item = self._inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _record_ripe(self) -> None:
+        now = time.monotonic()
+        for batch in self._batches:
+            if batch.is_ripe(now):
+                self._record(batch)
+        if any(batch.settled for batch in self._batches):
+            self._batches = [batch for batch in self._batches if not batch.settled]
+
+    def _record(self, batch: Batch) -> None:
+        try:
+            batch.record(self.alias, self.configs)
+        except (DatabaseError, InterfaceError) as error:
+            is_passing(self.alias, error)
+            now = time.monotonic()
+            batch.retry_at = now + RECORD_AGAIN
+            logger.warning("a record failed (%s) and is repeated", type(error).__name__)
+            if batch.lease.seconds_left(now) <= 0:
+                logger.error("%d outcomes were not recorded in time; they are sent again", batch.give_up())
+
+    def _advance(self) -> None:
+        for _ in range(len(self._tickets)):
+            ticket = self._tickets.popleft()
+            if self._step(ticket):
+                ticket.close()
+            else:
+                self._tickets.append(ticket)
+
+    def _step(self, ticket: Ticket) -> bool:
+        try:
+            return self.is_stopping() or ticket.step(self)
+        except Exception as error:  # one ticket's fault must not stop the process's pump
+            if isinstance(error, DatabaseError | InterfaceError):
+                is_passing(self.alias, error)
+            logger.exception("a step of the path failed; the tick will find its work")
+            return True
+
+    def follow(self, ticket: Ticket) -> None:
+        """Queue a ticket nobody waits for."""
+        self._tickets.append(ticket)
+
+    def room(self) -> Room:
+        """Return how many more requests this process may open."""
+        opened = sum(batch.open for batch in self._batches)
+        cautious = sum(batch.cautious for batch in self._batches)
+        return Room(self.senders.most - opened, max(0, self.senders.most // 2 - cautious))
+
+    def start(self, endpoint_ids: list[int]) -> Batch | None:
+        """Lease what is due at these endpoints and start sending it; None when nothing was claimed."""
+        claim = lease(self.alias, endpoint_ids, self.room())
+        announce.ended(claim.ended, claim.claimed_at)
+        announce.crowded(claim.crowded)
+        if not claim.jobs and not claim.lost:
+            if claim.more:
+                announce.wake(claim.more)
+            return None
+        prepare(self.alias, claim, self.configs)
+        contents = read_contents(self.alias, {job.event_id for job in (*claim.jobs, *claim.lost)})
+        batch = Batch(claim, contents, self._inbox.put)
+        self._batches.append(batch)
+        for job in claim.jobs:
+            config = self.configs.get(job.endpoint_id)
+            self.senders.submit(partial(batch.send, job, config, self.is_stopping))
+        self.senders.grow()
+        return batch
+
+
+_engine: Engine | None = None
+_making = threading.Lock()
+
+
+def engine() -> Engine:
+    """Return the process's engine; made on first use, and anew after a fork."""
+    global _engine
+    with _making:
+        if _engine is None or (_engine.is_stopping() and not _engine._thread.is_alive()):
+            _engine = Engine()
+        return _engine
+
+
+def _after_fork() -> None:
+    global _engine, _making
+    _engine, _making = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def shut_down(seconds: float) -> bool:
+    """Drain the process's engine, if there is one; returns whether everything was recorded."""
+    return _engine is None or _engine.drain(seconds)

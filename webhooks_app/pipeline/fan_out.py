@@ -1,0 +1,218 @@
+"""Step 2b of the path: one transaction turns outbox entries into Event rows, Deliveries and `dispatched_at`.
+
+One at a time per outbox database. A batch ends at 500 events or 5,000 deliveries; an event with more
+endpoints than that is cut by endpoint key and goes on with the next batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import connections
+
+from . import clock
+from .dialect import Dialect, dialect_of
+from .dispatch import MAX_EVENTS, Entry, mark_dispatched, note_failure, read_entries, set_aside
+from .index import Item, insert_events, note_progress, read_known, read_unfanned
+from .locks import next_positions, try_lock
+from .plan import Plan, Planned, plan
+from .subscribers import read_subscribers
+from .tenancy import partners_of
+from .transactions import short
+
+OWN_EVENTS = "own events"
+
+_DELIVERY = {
+    "endpoint_id": "bigint",
+    "event_id": "bigint",
+    "state": "text",
+    "priority": "smallint",
+    "due_at": "timestamptz",
+    "attempts": "int",
+    "step": "smallint",
+    "deferrals": "smallint",
+    "lapses": "smallint",
+    "position": "bigint",
+    "occurred_at": "timestamptz",
+    "expires_at": "timestamptz",
+    "last_error": "text",
+    "created_at": "timestamptz",
+}
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction of fan-out did. `locked` is False when somebody else is at it."""
+
+    locked: bool = True
+    events: int = 0
+    endpoint_ids: set[int] = field(default_factory=set)
+    more: bool = False
+    elsewhere: list[int] = field(default_factory=list)
+    now: datetime | None = None
+
+
+def fan_out_batch(alias: str, outbox_alias: str) -> Batch:
+    """Fan out the next batch of one outbox database into the delivery database `alias`.
+
+    An entry that raises is tried alone, counted, and set aside after three failures; the others go on.
+    """
+    try:
+        return _batch(alias, outbox_alias)
+    except Exception as error:  # whatever one entry raises must not stop the others
+        return _one_by_one(alias, outbox_alias, error)
+
+
+def fan_out_own(alias: str) -> Batch:
+    """Fan out the next batch of events that the sender made itself."""
+
+    def work(cursor: Any) -> Batch:
+        dialect = dialect_of(connections[alias])
+        if not try_lock(cursor, dialect, f"fan_out:{OWN_EVENTS}"):
+            return Batch(locked=False)
+        items = read_unfanned(cursor, dialect, MAX_EVENTS)
+        return _write(cursor, dialect, "", items, clock.db_now(alias)) if items else Batch()
+
+    return short(alias, work, durable=False)
+
+
+def _one_by_one(alias: str, outbox_alias: str, error: Exception) -> Batch:
+    outbox = dialect_of(connections[outbox_alias])
+    entries = short(outbox_alias, lambda cursor: read_entries(cursor, outbox, MAX_EVENTS))
+    if not entries:
+        raise error
+    done = Batch(more=len(entries) == MAX_EVENTS)
+    for entry in entries:
+        try:
+            single = _batch(alias, outbox_alias, only=entry.id)
+        except Exception as fault:  # see above
+            note_failure(outbox_alias, entry, fault, clock.db_now(outbox_alias))
+            continue
+        done.events += single.events
+        done.endpoint_ids |= single.endpoint_ids
+        done.more |= single.more
+    return done
+
+
+def _batch(alias: str, outbox_alias: str, *, only: int | None = None) -> Batch:
+    same = alias == outbox_alias
+    # The commit may lag only where entries and deliveries share it: across databases it must be on disk
+    # before the other one says `dispatched`.
+    batch = short(alias, lambda cursor: _fan_out(cursor, alias, outbox_alias, only), durable=not same)
+    if batch.elsewhere and batch.now:
+        now, ids, dialect = batch.now, batch.elsewhere, dialect_of(connections[outbox_alias])
+        short(outbox_alias, lambda cursor: mark_dispatched(cursor, dialect, ids, now))
+    return batch
+
+
+def _fan_out(cursor: Any, alias: str, outbox_alias: str, only: int | None) -> Batch:
+    dialect = dialect_of(connections[alias])
+    if not try_lock(cursor, dialect, f"fan_out:{outbox_alias}"):
+        return Batch(locked=False)
+    entries = _read(cursor, alias, outbox_alias, only)
+    if not entries:
+        return Batch()
+    now = clock.db_now(alias)
+    items, finished = _items(cursor, dialect, alias, outbox_alias, entries, now)
+    batch = _write(cursor, dialect, outbox_alias, items, now) if items else Batch()
+    finished += [entry_id for entry_id in batch.elsewhere]
+    batch.elsewhere, batch.now = [], now
+    batch.more |= len(entries) == MAX_EVENTS
+    if alias == outbox_alias:
+        mark_dispatched(cursor, dialect, finished, now)
+    else:
+        batch.elsewhere = finished
+    return batch
+
+
+def _read(cursor: Any, alias: str, outbox_alias: str, only: int | None) -> list[Entry]:
+    if alias == outbox_alias:
+        return read_entries(cursor, dialect_of(connections[alias]), MAX_EVENTS, only=only)
+    with connections[outbox_alias].cursor() as outbox:
+        return read_entries(outbox, dialect_of(connections[outbox_alias]), MAX_EVENTS, only=only)
+
+
+def _items(  # noqa: PLR0913
+    cursor: Any, dialect: Dialect, alias: str, outbox_alias: str, entries: Sequence[Entry], now: datetime
+) -> tuple[list[Item], list[int]]:
+    """Return what is to be fanned out, and the entries that had been before (the other database forgot)."""
+    known = read_known(cursor, dialect, [entry.event_id for entry in entries])
+    partners = partners_of(
+        cursor, dialect, {entry.tenant_id for entry in entries if entry.tenant_id is not None}
+    )
+    items, finished = [], []
+    for entry in entries:
+        row = known.get(entry.event_id)
+        if row is not None and (row.outbox_alias, row.outbox_id) != (outbox_alias, entry.id):
+            set_aside(outbox_alias, cursor if alias == outbox_alias else None, entry, now)
+        elif row is not None and row.finished:
+            finished.append(entry.id)
+        else:
+            partner = partners.get(entry.tenant_id or "")
+            items.append(Item.of(entry, partner, row.key if row else None, row.after if row else 0))
+    return items, finished
+
+
+def _write(cursor: Any, dialect: Dialect, outbox_alias: str, items: Sequence[Item], now: datetime) -> Batch:
+    tenants = {item.facts.tenant_id for item in items if item.facts.tenant_id is not None}
+    partners = {item.facts.partner_id for item in items if item.facts.partner_id is not None}
+    subscribers = read_subscribers(cursor, dialect, tenants, partners)
+    planned = plan(items, subscribers)
+    keys = _index(cursor, dialect, outbox_alias, planned.events, now)
+    _deliver(cursor, dialect, planned, keys, now)
+    return Batch(
+        events=len(planned.events),
+        endpoint_ids={endpoint_id for each in planned.events for endpoint_id in each.endpoint_ids},
+        more=planned.cut,
+        elsewhere=[each.item.entry.id for each in planned.events if each.finished and each.item.entry],
+    )
+
+
+def _index(
+    cursor: Any, dialect: Dialect, outbox_alias: str, events: Sequence[Planned], now: datetime
+) -> dict[str, int]:
+    new = [each for each in events if each.item.key is None]
+    keys = {each.item.public_id: each.item.key for each in events if each.item.key is not None}
+    if new:
+        rows = [(each.item, now if each.finished else None, each.reached) for each in new]
+        keys |= insert_events(cursor, dialect, outbox_alias, rows)
+    for each in events:
+        if each.item.key is not None:
+            note_progress(cursor, dialect, each.item.key, each.reached, now if each.finished else None)
+    return keys
+
+
+def _deliver(cursor: Any, dialect: Dialect, planned: Plan, keys: dict[str, int], now: datetime) -> None:
+    if not planned.deliveries:
+        return
+    position = next_positions(cursor, planned.deliveries)
+    moment, rows = dialect.time(now), []
+    for each in planned.events:
+        key, item = keys[each.item.public_id], each.item
+        occurred_at, expires_at = dialect.time(item.occurred_at), dialect.time(item.expires_at)
+        for endpoint_id in each.endpoint_ids:
+            rows.append(
+                (
+                    endpoint_id,
+                    key,
+                    "pending",
+                    0,
+                    moment,
+                    0,
+                    0,
+                    0,
+                    0,
+                    position,
+                    occurred_at,
+                    expires_at,
+                    "",
+                    moment,
+                )
+            )
+            position += 1
+    # Two fan-outs that meet on the same rows lock them in the same order.
+    rows.sort()
+    dialect.insert(
+        cursor, "webhooks_app_delivery", _DELIVERY, rows, "ON CONFLICT (endpoint_id, event_id) DO NOTHING"
+    )

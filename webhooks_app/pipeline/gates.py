@@ -1,0 +1,88 @@
+"""The gates of a lease, as pure rules over what the locked rows say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from ..core.policies import Policy
+
+T = TypeVar("T")
+
+BATCH = 100
+BATCH_IN_ALL = 200
+CAUTIOUS_WINDOW = 8
+# Live work may take 70 % of a grant, retries are sure of 20 %, bulk of 10 %; unused shares pass on.
+SHARES = (7, 2, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One endpoint at the moment of a lease. `live` counts its leases that have not lapsed."""
+
+    endpoint_id: int
+    enabled: bool
+    deleted: bool
+    held: bool
+    hold_until: datetime | None
+    window: int
+    max_in_flight: int
+    live: int
+    starved: bool
+    woken_until: datetime | None
+    generation: int
+    revision: int
+    policy: Policy
+    retention_days: int
+
+    def is_closed(self, now: datetime) -> bool:
+        """Whether nothing may leave now: paused, suspended, or the receiver asked for silence."""
+        return self.held or (self.hold_until is not None and self.hold_until > now)
+
+    @property
+    def free(self) -> int:
+        """How many more requests the endpoint may have in flight."""
+        return max(0, min(self.window, self.max_in_flight) - self.live)
+
+    @property
+    def cautious(self) -> bool:
+        """Whether the endpoint is unknown or slow, so that it may use only half of a process's senders."""
+        return min(self.window, self.max_in_flight) < min(CAUTIOUS_WINDOW, self.max_in_flight)
+
+
+@dataclass(slots=True)
+class Room:
+    """Free senders of a process: in all, and for cautious endpoints."""
+
+    senders: int
+    cautious: int
+
+
+def probe_size(endpoints: int) -> int:
+    """Return how many deliveries of one endpoint a lease looks at, when it looks at so many endpoints."""
+    return min(BATCH, max(4, 2 * BATCH_IN_ALL // max(1, endpoints)))
+
+
+def share(size: int, by_priority: Sequence[Sequence[T]]) -> list[T]:
+    """Pick at most `size` of the candidates (live, retry, bulk), each priority sure of its share."""
+    if sum(map(len, by_priority)) <= size:
+        return [item for items in by_priority for item in items]
+    weights = sum(weight for weight, items in zip(SHARES, by_priority, strict=True) if items)
+    taken = [
+        items[: max(1, size * weight // weights)] if items else []
+        for weight, items in zip(SHARES, by_priority, strict=True)
+    ]
+    picked = [item for items in taken for item in items]
+    rest = [item for items, took in zip(by_priority, taken, strict=True) for item in items[len(took) :]]
+    return (picked + rest)[:size]
+
+
+def take_turns(queues: Sequence[Sequence[T]], size: int) -> list[T]:
+    """Pick at most `size` items, one of each queue in turn, so that no endpoint crowds out another."""
+    picked: list[T] = []
+    depth = 0
+    longest = max(map(len, queues), default=0)
+    while len(picked) < size and depth < longest:
+        picked.extend(queue[depth] for queue in queues if depth < len(queue))
+        depth += 1
+    return picked[:size]

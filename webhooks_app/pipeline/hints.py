@@ -1,0 +1,51 @@
+"""Hints: what a wake says. They may be lost, doubled or merged; rows are the truth."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+MAX_WAITING = 10_000
+WAKE_SIZE = 100
+
+
+@dataclass(slots=True)
+class Hints:
+    """Wakes not yet published, merged: one fan-out, endpoints to look at now, endpoints to look at later."""
+
+    fan_out: bool = False
+    endpoint_ids: dict[int, None] = field(default_factory=dict)
+    later: dict[int, float] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.fan_out or bool(self.endpoint_ids) or bool(self.later)
+
+    def add(
+        self,
+        *,
+        fan_out: bool = False,
+        endpoint_ids: Iterable[int] = (),
+        later: dict[int, float] | None = None,
+    ) -> None:
+        """Merge more hints; above MAX_WAITING they are dropped, and the tick finds what they meant."""
+        self.fan_out = self.fan_out or fan_out
+        if len(self.endpoint_ids) < MAX_WAITING:
+            self.endpoint_ids.update(dict.fromkeys(endpoint_ids))
+        if later and len(self.later) < MAX_WAITING:
+            self.later.update(later)
+
+    def merge(self, other: "Hints") -> None:
+        """Take over another's hints."""
+        self.add(fan_out=other.fan_out, endpoint_ids=other.endpoint_ids, later=other.later)
+
+    def wakes(self) -> Iterator[tuple[list[int], float | None]]:
+        """Yield the endpoints of each message and its countdown in seconds."""
+        yield from ((chunk, None) for chunk in _chunks(list(self.endpoint_ids)))
+        by_wait: dict[float, list[int]] = {}
+        for endpoint_id, seconds in self.later.items():
+            by_wait.setdefault(max(0.1, round(seconds, 1)), []).append(endpoint_id)
+        for seconds, ids in by_wait.items():
+            yield from ((chunk, seconds) for chunk in _chunks(ids))
+
+
+def _chunks(ids: list[int]) -> Iterator[list[int]]:
+    ids.sort()
+    yield from (ids[start : start + WAKE_SIZE] for start in range(0, len(ids), WAKE_SIZE))

@@ -1,0 +1,148 @@
+"""The Event index: rows for outbox entries, and the sender's own events that wait to be fanned out."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ..core.matching import EventFacts
+from .dialect import Dialect
+from .dispatch import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An event to fan out. `key` is None while its index row does not exist; `after` is where an unfinished one goes on."""
+
+    public_id: str
+    facts: EventFacts
+    occurred_at: datetime
+    expires_at: datetime | None
+    entry: Entry | None
+    key: int | None = None
+    after: int = 0
+
+    @classmethod
+    def of(cls, entry: Entry, partner_id: str | None, key: int | None, after: int) -> "Item":
+        """Return the item of an outbox entry whose tenant belongs to this partner."""
+        facts = EventFacts(
+            type=entry.type,
+            tenant_id=entry.tenant_id,
+            partner_id=partner_id,
+            identity_id=entry.identity_id,
+            environment=entry.environment,
+        )
+        return cls(entry.event_id, facts, entry.occurred_at, entry.expires_at, entry, key, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An index row that exists already."""
+
+    key: int
+    outbox_alias: str | None
+    outbox_id: int | None
+    finished: bool
+    after: int
+
+
+def read_known(cursor: Any, dialect: Dialect, public_ids: Collection[str]) -> dict[str, Known]:
+    """Return the index rows that these event ids have already."""
+    condition, values = dialect.among("public_id", sorted(public_ids))
+    cursor.execute(
+        f"""SELECT public_id, id, outbox_alias, outbox_id, fanned_out_at IS NOT NULL, fan_out_cursor
+        FROM webhooks_app_event WHERE {condition}""",
+        values,
+    )
+    return {row[0]: Known(row[1], row[2], row[3], bool(row[4]), row[5]) for row in cursor.fetchall()}
+
+
+def read_unfanned(cursor: Any, dialect: Dialect, limit: int) -> list[Item]:
+    """Read the sender's own events that were not fanned out, oldest first."""
+    cursor.execute(
+        """SELECT public_id, type, tenant_id, partner_id, environment, about_endpoint_id, occurred_at, id,
+        fan_out_cursor FROM webhooks_app_event WHERE fanned_out_at IS NULL AND outbox_id IS NULL
+        ORDER BY id LIMIT %s""",
+        [limit],
+    )
+    return [_own(dialect, row) for row in cursor.fetchall()]
+
+
+def _own(dialect: Dialect, row: Sequence[Any]) -> Item:
+    facts = EventFacts(
+        type=row[1],
+        tenant_id=row[2],
+        partner_id=row[3],
+        identity_id=None,
+        environment=row[4],
+        about=str(row[5] or ""),
+        notify_tenant=row[2] is not None,
+    )
+    return Item(row[0], facts, dialect.moment(row[6]), None, None, row[7], row[8])  # type: ignore[arg-type]
+
+
+_TYPES = {
+    "public_id": "text",
+    "type": "text",
+    "tenant_id": "text",
+    "partner_id": "text",
+    "identity_id": "text",
+    "owner_kind": "text",
+    "owner_id": "text",
+    "sequence": "bigint",
+    "subject": "text",
+    "environment": "text",
+    "occurred_at": "timestamptz",
+    "recorded_at": "timestamptz",
+    "expires_at": "timestamptz",
+    "outbox_alias": "text",
+    "outbox_id": "bigint",
+    "fanned_out_at": "timestamptz",
+    "fan_out_cursor": "bigint",
+}
+
+
+def insert_events(
+    cursor: Any, dialect: Dialect, alias: str, rows: Sequence[tuple[Item, datetime | None, int]]
+) -> dict[str, int]:
+    """Insert index rows (item, fanned-out time or None, cursor) and return their keys by event id."""
+    values = [_row(dialect, alias, *row) for row in rows]
+    dialect.insert(cursor, "webhooks_app_event", _TYPES, values)
+    condition, ids = dialect.among("public_id", [item.public_id for item, _, _ in rows])
+    cursor.execute(f"SELECT public_id, id FROM webhooks_app_event WHERE {condition}", ids)
+    return dict(cursor.fetchall())
+
+
+def _row(
+    dialect: Dialect, alias: str, item: Item, fanned_out_at: datetime | None, after: int
+) -> tuple[Any, ...]:
+    entry = item.entry
+    if entry is None:
+        raise ValueError("only outbox entries get an index row here")
+    return (
+        entry.event_id,
+        entry.type,
+        entry.tenant_id,
+        item.facts.partner_id,
+        entry.identity_id,
+        entry.owner_kind,
+        entry.owner_id,
+        entry.sequence,
+        entry.subject,
+        entry.environment,
+        dialect.time(entry.occurred_at),
+        dialect.time(entry.recorded_at),
+        dialect.time(entry.expires_at),
+        alias,
+        entry.id,
+        dialect.time(fanned_out_at),
+        after,
+    )
+
+
+def note_progress(cursor: Any, dialect: Dialect, key: int, after: int, finished_at: datetime | None) -> None:
+    """Store how far an event's fan-out has come."""
+    cursor.execute(
+        "UPDATE webhooks_app_event SET fan_out_cursor = %s, fanned_out_at = %s WHERE id = %s",
+        [after, dialect.time(finished_at), key],
+    )

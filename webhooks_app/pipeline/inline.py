@@ -1,0 +1,52 @@
+"""The path without threads: every step in the caller's, one after another. For tests and small scripts."""
+
+import time
+
+from ..conf import current
+from . import announce, doorbell, tick
+from .batch import Batch, prepare
+from .contents import read_contents
+from .fan_out import fan_out_batch, fan_out_own
+from .gates import Room
+from .lease import lease
+from .sending import Configs
+
+ROOM = 1_000
+
+
+def fan_out() -> None:
+    """Fan out everything that waits, then wake its endpoints."""
+    alias = current().DATABASE
+    for source in (*current().OUTBOX_DATABASES, None):
+        while True:
+            done = fan_out_own(alias) if source is None else fan_out_batch(alias, source)
+            doorbell.ring(endpoint_ids=done.endpoint_ids)
+            if not done.more:
+                break
+
+
+def deliver(endpoint_ids: list[int]) -> int:
+    """Send everything that is due at these endpoints; returns how many attempts were recorded."""
+    alias, configs, attempts = current().DATABASE, Configs(), 0
+    while endpoint_ids:
+        claim = lease(alias, endpoint_ids, Room(ROOM, ROOM))
+        announce.ended(claim.ended, claim.claimed_at)
+        if claim.jobs or claim.lost:
+            attempts += _send(alias, claim, configs)
+        endpoint_ids = list(claim.more)
+    return attempts
+
+
+def _send(alias: str, claim, configs: Configs) -> int:  # type: ignore[no-untyped-def]
+    prepare(alias, claim, configs)
+    contents = read_contents(alias, {job.event_id for job in (*claim.jobs, *claim.lost)})
+    batch = Batch(claim, contents, lambda _: None)
+    for job in claim.jobs:
+        batch.send(job, configs.get(job.endpoint_id), lambda: False)
+    return len(batch.record(alias, configs).attempts)
+
+
+def tick_once() -> None:
+    """Look for what is due and wake it."""
+    found = tick.look(current().DATABASE)
+    doorbell.ring(fan_out=found.fan_out, endpoint_ids=found.due, later=found.soon)

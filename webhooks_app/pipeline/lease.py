@@ -1,0 +1,214 @@
+"""Step 3a of the path: claim what is due, in one short transaction that locks the endpoints' state rows.
+
+Four statements, in this order: lock the states, read the gates (a later statement, so that it sees what was
+committed while the lock was waited for), select candidates, update them by id. One statement for all of it
+overshoots every cap.
+"""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from json import loads
+from typing import Any
+
+from django.db import connections
+
+from ..conf import current
+from ..core.policies import PRESETS, Policy, PolicyError, with_overrides
+from ..ids import new_token
+from . import clock
+from .claim import candidates, end_of_life, mark
+from .dialect import Dialect, dialect_of
+from .gates import BATCH_IN_ALL, Gate, Room, probe_size, share, take_turns
+from .transactions import short
+from .work import Job, Lease
+
+MARGIN = timedelta(seconds=15)
+ALONE_FROM = 2
+LOST_AT = 3
+CROWDED_WAIT = timedelta(seconds=1)
+
+
+def lease(alias: str, endpoint_ids: Sequence[int], room: Room) -> Lease:
+    """Claim due deliveries of these endpoints.
+
+    Args:
+        alias: the delivery database.
+        endpoint_ids: endpoints to look at; unknown ones are ignored.
+        room: free senders of this process.
+
+    Returns:
+        Lease; `jobs` to send, `lost` whose workers died three times, `more` endpoints that have or may have
+        more due, `crowded` ones that this process has no sender for.
+    """
+    ids = sorted(set(endpoint_ids))
+    return short(alias, lambda cursor: _lease(cursor, alias, ids, room), durable=False)
+
+
+def _lease(cursor: Any, alias: str, ids: list[int], room: Room) -> Lease:
+    dialect = dialect_of(connections[alias])
+    gates, now = _locked(cursor, dialect, ids)
+    # Read after the database's clock: a local moment that errs late would make the lease seem longer than it is.
+    started = time.monotonic()
+    token = new_token()
+    if not gates:
+        return Lease(token=token, claimed_at=now, until=now, mark=started)
+    ended, unfinished = end_of_life(cursor, dialect, gates, now)
+    by_id = {gate.endpoint_id: gate for gate in gates}
+    grants = _grants(gates, now, room)
+    found = candidates(cursor, dialect, grants, gates, now)
+    choice = _choose(grants, found.by_endpoint, by_id, room)
+    until = now + MARGIN + _longest([by_id[job.endpoint_id] for job in choice.jobs])
+    mark(cursor, dialect, choice.jobs, token=token, until=until, now=now)
+    return Lease(
+        token=token,
+        claimed_at=now,
+        until=until,
+        mark=started,
+        jobs=tuple(job for job in choice.jobs if job.lapses < LOST_AT),
+        lost=tuple(job for job in choice.jobs if job.lapses >= LOST_AT),
+        gates=by_id,
+        more=frozenset(choice.more | unfinished),
+        crowded=_note(cursor, dialect, gates, choice.crowded, now),
+        ended=(*ended, *found.expired),
+    )
+
+
+def _longest(gates: Sequence[Gate]) -> timedelta:
+    return timedelta(seconds=max((gate.policy.total_timeout for gate in gates), default=0.0))
+
+
+_STATES = """SELECT endpoint_id, enabled, paused_at IS NOT NULL, hold_until, "window", starved, woken_until,
+generation, {now} FROM webhooks_app_endpointstate WHERE {ids} ORDER BY endpoint_id {lock}"""
+
+_GATES = """SELECT e.id, e.deleted_at IS NOT NULL, e.max_in_flight, e.revision, e.policy, e.policy_overrides,
+t.suspended_at IS NOT NULL OR p.suspended_at IS NOT NULL, t.retention_days,
+(SELECT count(*) FROM webhooks_app_delivery d
+ WHERE d.endpoint_id = e.id AND d.lease_token IS NOT NULL AND d.lease_until >= %s)
+FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_id
+LEFT JOIN webhooks_app_partner p ON p.id = COALESCE(e.partner_id, t.partner_id) WHERE {ids}"""
+
+
+def _locked(cursor: Any, dialect: Dialect, ids: list[int]) -> tuple[list[Gate], datetime]:
+    condition, values = dialect.among("endpoint_id", ids)
+    cursor.execute(_STATES.format(now=dialect.now_sql, ids=condition, lock=dialect.lock_row), values)
+    states = cursor.fetchall()
+    # The last row's clock: it was read after the last wait for a lock.
+    now = clock.read(states[-1][8] if states else None)
+    if not states:
+        return [], now
+    condition, values = dialect.among("e.id", [row[0] for row in states])
+    cursor.execute(_GATES.format(ids=condition), [dialect.time(now), *values])
+    endpoints = {row[0]: row for row in cursor.fetchall()}
+    return [_gate(dialect, row, endpoints[row[0]]) for row in states if row[0] in endpoints], now
+
+
+def _gate(dialect: Dialect, state: tuple[Any, ...], endpoint: tuple[Any, ...]) -> Gate:
+    return Gate(
+        endpoint_id=state[0],
+        enabled=bool(state[1]),
+        deleted=bool(endpoint[1]),
+        held=bool(state[2]) or bool(endpoint[6]),
+        hold_until=dialect.moment(state[3]),
+        window=state[4],
+        starved=bool(state[5]),
+        woken_until=dialect.moment(state[6]),
+        generation=state[7],
+        max_in_flight=endpoint[2],
+        revision=endpoint[3],
+        policy=_policy(endpoint[4], endpoint[5]),
+        retention_days=endpoint[7] or current().RETENTION_DAYS,
+        live=endpoint[8],
+    )
+
+
+@lru_cache(maxsize=4096)
+def _policy(name: str, overrides: str) -> Policy:
+    preset = PRESETS.get(name) or PRESETS[current().DEFAULT_POLICY]
+    try:
+        return with_overrides(preset, loads(overrides))
+    except PolicyError:
+        return preset
+
+
+def _grants(gates: Sequence[Gate], now: datetime, room: Room) -> dict[int, int]:
+    """Return how many deliveries of each open endpoint to look at."""
+    size = min(probe_size(len(gates)), room.senders)
+    return {
+        gate.endpoint_id: min(gate.free, size)
+        for gate in gates
+        if gate.enabled and not gate.deleted and not gate.is_closed(now) and gate.free and size > 0
+    }
+
+
+@dataclass(slots=True)
+class _Choice:
+    """The jobs of a lease, the endpoints with more due, and those with due work but no sender for any of it."""
+
+    jobs: list[Job]
+    more: set[int]
+    crowded: set[int]
+
+
+def _choose(
+    grants: Mapping[int, int], found: Mapping[int, list[list[Job]]], gates: Mapping[int, Gate], room: Room
+) -> _Choice:
+    queues = [share(grants[endpoint_id], by_priority) for endpoint_id, by_priority in found.items()]
+    more = {i for i, by_priority in found.items() if sum(map(len, by_priority)) >= grants[i]}
+    wanted = take_turns(queues, sum(map(len, queues)))
+    jobs = _fitting(wanted, gates, room)
+    chosen = {job.endpoint_id for job in jobs}
+    if len(jobs) < len(wanted):
+        more |= {job.endpoint_id for job in wanted[len(jobs) :]} | (found.keys() - chosen)
+    suspects = [job for job in jobs if job.lapses >= ALONE_FROM]
+    if suspects and len(jobs) > 1:
+        return _Choice(suspects[:1], more | chosen, set())
+    return _Choice(jobs, more, set(found) - chosen)
+
+
+def _fitting(wanted: Sequence[Job], gates: Mapping[int, Gate], room: Room) -> list[Job]:
+    """Take what this process has senders for; unknown and slow endpoints may use only a part of them."""
+    jobs: list[Job] = []
+    senders, cautious = min(BATCH_IN_ALL, room.senders), room.cautious
+    for job in wanted:
+        careful = gates[job.endpoint_id].cautious
+        if senders <= 0 or (careful and cautious <= 0):
+            continue
+        jobs.append(job)
+        senders -= 1
+        cautious -= careful
+    return jobs
+
+
+def _note(
+    cursor: Any, dialect: Dialect, gates: Sequence[Gate], crowded: Collection[int], now: datetime
+) -> tuple[int, ...]:
+    """Leave word in the state rows; return the crowded endpoints that no wake is on its way for.
+
+    `starved` asks the record that frees a place to wake the endpoint. `woken_until` says that a wake is
+    coming, and is cleared by whoever looks at the endpoint.
+    """
+    open_gates = [gate for gate in gates if gate.enabled and not gate.is_closed(now)]
+    starved = [gate.endpoint_id for gate in open_gates if not gate.free and not gate.starved]
+    looked_at = [
+        gate.endpoint_id for gate in gates if gate.woken_until is not None and gate.endpoint_id not in crowded
+    ]
+    to_wake = [
+        gate.endpoint_id
+        for gate in gates
+        if gate.endpoint_id in crowded and (gate.woken_until is None or gate.woken_until <= now)
+    ]
+    _set_states(cursor, dialect, "starved = TRUE", starved)
+    _set_states(cursor, dialect, "woken_until = NULL", looked_at)
+    _set_states(cursor, dialect, "woken_until = %s", to_wake, dialect.time(now + CROWDED_WAIT))
+    return tuple(to_wake)
+
+
+def _set_states(cursor: Any, dialect: Dialect, change: str, ids: Sequence[int], *values: Any) -> None:
+    if ids:
+        condition, params = dialect.among("endpoint_id", ids)
+        cursor.execute(
+            f"UPDATE webhooks_app_endpointstate SET {change} WHERE {condition}", [*values, *params]
+        )

@@ -1,0 +1,82 @@
+"""Reads the endpoints that may want a batch of events: one query, no cache."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from json import loads
+from typing import Any
+
+from ..core.matching import EventFacts, Subscription, wants
+from .dialect import Dialect
+
+_ENDPOINTS = """SELECT e.id, e.tenant_id, e.partner_id, e.environment, e.events, e.identity_ids
+FROM webhooks_app_endpoint e JOIN webhooks_app_endpointstate s ON s.endpoint_id = e.id
+WHERE e.deleted_at IS NULL AND s.enabled AND ({tenants} OR {partners}
+OR (e.tenant_id IS NULL AND e.partner_id IS NULL)) AND e.id > %s ORDER BY e.id"""
+
+
+@dataclass(slots=True)
+class Subscribers:
+    """Subscriptions by the scope that sees them, each list in order of endpoint keys."""
+
+    by_tenant: dict[str, list[tuple[int, Subscription]]]
+    by_partner: dict[str, list[tuple[int, Subscription]]]
+    platform: list[tuple[int, Subscription]]
+
+    def of(self, event: EventFacts) -> list[int]:
+        """Return the keys of the endpoints that get the event, in order."""
+        mine = [
+            *self.by_tenant.get(event.tenant_id or "", ()),
+            *self.by_partner.get(event.partner_id or "", ()),
+            *self.platform,
+        ]
+        return sorted(endpoint_id for endpoint_id, subscription in mine if wants(subscription, event))
+
+
+def read_subscribers(
+    cursor: Any, dialect: Dialect, tenants: Collection[str], partners: Collection[str], after: int = 0
+) -> Subscribers:
+    """Read the enabled endpoints of these tenants and partners, and the platform's, above the key `after`."""
+    of_tenants, tenant_values = dialect.among("e.tenant_id", sorted(tenants))
+    of_partners, partner_values = dialect.among("e.partner_id", sorted(partners))
+    cursor.execute(
+        _ENDPOINTS.format(tenants=of_tenants, partners=of_partners), [*tenant_values, *partner_values, after]
+    )
+    return _grouped(cursor.fetchall())
+
+
+def _grouped(rows: Iterable[Sequence[Any]]) -> Subscribers:
+    found = Subscribers({}, {}, [])
+    for endpoint_id, tenant_id, partner_id, environment, events, identity_ids in rows:
+        entry = (
+            endpoint_id,
+            _subscription(endpoint_id, tenant_id, partner_id, environment, events, identity_ids),
+        )
+        if tenant_id is not None:
+            found.by_tenant.setdefault(tenant_id, []).append(entry)
+        elif partner_id is not None:
+            found.by_partner.setdefault(partner_id, []).append(entry)
+        else:
+            found.platform.append(entry)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def _subscription(  # noqa: PLR0913
+    endpoint_id: int,
+    tenant_id: str | None,
+    partner_id: str | None,
+    environment: str,
+    events: str,
+    identity_ids: str | None,
+) -> Subscription:
+    identities = None if identity_ids is None else loads(identity_ids)
+    return Subscription(
+        scope="tenant" if tenant_id is not None else "partner" if partner_id is not None else "platform",
+        tenant_id=tenant_id,
+        partner_id=partner_id,
+        environment=environment,
+        events=tuple(loads(events)),
+        identity_ids=None if identities is None else tuple(identities),
+        endpoint_id=str(endpoint_id),
+    )

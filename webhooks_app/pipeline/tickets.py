@@ -1,0 +1,121 @@
+"""Tickets: what a task asks of the engine, done in steps so that no step holds up the others."""
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from ..conf import current
+from . import announce, doorbell, tick
+from .dispatch import has_waiting
+from .fan_out import Batch as FannedOut
+from .fan_out import fan_out_batch, fan_out_own
+
+if TYPE_CHECKING:
+    from .batch import Batch
+    from .engine import Engine
+
+SLICE = 2.0
+HAND_OVER = 0.1
+HELP_EVERY = 0.5
+HELP_FROM = 100
+ONE_HOP = 20
+
+
+class Ticket:
+    """A piece of work. `step` returns True when the asker need not wait any longer."""
+
+    def __init__(self) -> None:
+        self._closed = threading.Event()
+        self.deadline = time.monotonic() + SLICE
+
+    def step(self, engine: "Engine") -> bool:
+        """Do a bit, in the engine's thread."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let the asker go on."""
+        self._closed.set()
+
+    def wait(self) -> None:
+        """Wait until the work is done or handed over."""
+        self._closed.wait()
+
+
+class Deliver(Ticket):
+    """Send what is due at some endpoints, batch after batch, for a slice of time."""
+
+    def __init__(self, endpoint_ids: list[int]) -> None:
+        super().__init__()
+        self._endpoint_ids = endpoint_ids
+        self._batch: Batch | None = None
+        self._helped_at = 0.0
+
+    def step(self, engine: "Engine") -> bool:
+        """Lease, then wait for the batch; hand it over when it takes long."""
+        batch = self._batch
+        if batch is None:
+            return self._lease(engine)
+        now = time.monotonic()
+        if not batch.settled:
+            if now - batch.sent_at < HAND_OVER:
+                return False
+            announce.wake(batch.lease.more)
+            return True
+        if not batch.lease.more:
+            return True
+        if now >= self.deadline:
+            announce.wake(batch.lease.more)
+            return True
+        self._endpoint_ids = list(batch.lease.more)
+        return self._lease(engine)
+
+    def _lease(self, engine: "Engine") -> bool:
+        self._batch = batch = engine.start(self._endpoint_ids)
+        if batch is None:
+            return True
+        now = time.monotonic()
+        if len(batch.lease.jobs) >= HELP_FROM and now - self._helped_at >= HELP_EVERY:
+            # Another process may share the load: one alone is limited by its interpreter lock.
+            self._helped_at = now
+            announce.wake(batch.lease.more)
+        return False
+
+
+class FanOut(Ticket):
+    """Fan out every outbox database, batch after batch, for a slice of time; small batches are delivered at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sources: list[str | None] = [*current().OUTBOX_DATABASES, None]
+
+    def step(self, engine: "Engine") -> bool:
+        """Fan out one batch."""
+        source = self._sources[0]
+        done = fan_out_own(engine.alias) if source is None else fan_out_batch(engine.alias, source)
+        self._deliver(engine, done)
+        # After an empty read the holder looks once more without the lock: who found it taken has gone home.
+        if not done.locked or not (done.more or (done.events and source) or self._waits(source)):
+            self._sources.pop(0)
+        if self._sources and time.monotonic() >= self.deadline:
+            doorbell.ring(fan_out=True)
+            return True
+        return not self._sources
+
+    def _waits(self, source: str | None) -> bool:
+        return source is not None and has_waiting(source)
+
+    def _deliver(self, engine: "Engine", done: FannedOut) -> None:
+        if 0 < len(done.endpoint_ids) <= ONE_HOP and done.events <= ONE_HOP:
+            engine.follow(Deliver(sorted(done.endpoint_ids)))
+        else:
+            announce.wake(done.endpoint_ids)
+
+
+class Tick(Ticket):
+    """Look for what lost hints left behind."""
+
+    def step(self, engine: "Engine") -> bool:
+        """Look once and wake what was found."""
+        found = tick.look(engine.alias)
+        doorbell.ring(fan_out=found.fan_out, endpoint_ids=found.due, later=found.soon)
+        return True

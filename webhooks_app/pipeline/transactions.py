@@ -1,0 +1,57 @@
+"""Short transactions of the path, repeated when the database asks for it."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
+
+from .dialect import dialect_of
+
+logger = logging.getLogger("webhooks_app.pipeline")
+
+T = TypeVar("T")
+
+# Serialization failure, deadlock, lock not available: PostgreSQL, Appendix A.
+_REPEATABLE = frozenset({"40001", "40P01", "55P03"})
+_PAUSES = (0.01, 0.05, 0.2, 0.5)
+
+
+def short(alias: str, work: Callable[[Any], T], *, durable: bool = True) -> T:
+    """Run `work(cursor)` in a transaction of its own and return its result.
+
+    It is repeated after a deadlock, a serialization failure, a lock time-out or a lost connection, so `work`
+    must start from the database each time. `durable=False` is for steps that a crash of the database may
+    undo without harm.
+
+    Raises:
+        DatabaseError: what is not worth repeating, and the last error when repeating did not help.
+    """
+    for pause in _PAUSES:
+        try:
+            return _once(alias, work, durable)
+        except (OperationalError, InterfaceError) as error:
+            if not is_passing(alias, error):
+                raise
+            logger.info("repeating a transaction after %s", type(error.__cause__ or error).__name__)
+            time.sleep(pause)
+    return _once(alias, work, durable)
+
+
+def _once(alias: str, work: Callable[[Any], T], durable: bool) -> T:
+    connection = connections[alias]
+    with transaction.atomic(using=alias), connection.cursor() as cursor:
+        dialect_of(connection).guard(cursor, durable=durable)
+        return work(cursor)
+
+
+def is_passing(alias: str, error: DatabaseError) -> bool:
+    """Whether the fault may pass by itself; closes a connection that is lost, so that the next use dials anew."""
+    if getattr(error.__cause__, "sqlstate", None) in _REPEATABLE or "database is locked" in str(error):
+        return True
+    connection = connections[alias]
+    if connection.in_atomic_block or connection.is_usable():
+        return False
+    connection.close()
+    return True

@@ -1,0 +1,95 @@
+"""Values that travel between the steps of the path."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from ..core.ids import attempt_id
+from ..destinations.base import Sent
+from .gates import Gate
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A claimed delivery. `generation` is its endpoint's at the claim; late results of an earlier one are ignored."""
+
+    id: int
+    endpoint_id: int
+    event_id: int
+    attempts: int
+    step: int
+    deferrals: int
+    lapses: int
+    occurred_at: datetime
+    created_at: datetime
+    expires_at: datetime | None
+    generation: int
+
+    @property
+    def number(self) -> int:
+        """The number of the attempt this claim is for."""
+        return self.attempts + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A delivery that the path ended without a request."""
+
+    delivery_id: int
+    endpoint_id: int
+    event_id: int
+    state: str
+    error: str
+    attempts: int
+    occurred_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Deliveries claimed together. `claimed_at` is database time, `mark` the monotonic clock at that moment.
+
+    `more` are endpoints that have, or may have, more due; `crowded` are those this process has no sender for.
+    """
+
+    token: UUID
+    claimed_at: datetime
+    until: datetime
+    mark: float
+    jobs: tuple[Job, ...] = ()
+    lost: tuple[Job, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    gates: Mapping[int, Gate] = field(default_factory=dict)
+    more: frozenset[int] = frozenset()
+    crowded: tuple[int, ...] = ()
+
+    def now(self, monotonic: float) -> datetime:
+        """Return database time at a later moment of the monotonic clock (seconds)."""
+        return self.claimed_at + timedelta(seconds=monotonic - self.mark)
+
+    def seconds_left(self, monotonic: float) -> float:
+        """Return how long the claim still holds, in seconds."""
+        return (self.until - self.claimed_at).total_seconds() - (monotonic - self.mark)
+
+    def attempt_id(self, job: Job) -> UUID:
+        """Return the id of the attempt that this lease makes for a job."""
+        return attempt_id(self.token, job.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a delivery sends: the event's public id, type and exact bytes (None: erased or gone)."""
+
+    event_id: str
+    type: str
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a claimed delivery. `sent` is None when it was released without a request."""
+
+    job: Job
+    content: Content | None
+    sent: Sent | None
+    finished_at: datetime

@@ -5,7 +5,7 @@ from django.conf import settings as django_settings
 from ..conf import Settings, current
 from ..core.ssrf import Rules, Target
 from ..exceptions import InvalidRequest
-from ..net.guard import Refused, ResolutionError, check_registration
+from ..net.guard import Refused, ResolutionError, check_registration, target_of
 from ..net.options import NetOptions
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -49,6 +49,14 @@ def check_endpoint_url(url: object) -> Target:
     except ResolutionError as error:
         message = _UNRESOLVED.get(error.detail, "the host name does not resolve")
     raise InvalidRequest([("url", message)])
+
+
+def normal_form(url: str) -> str | None:
+    """Return a URL as it is dialled (case of the host, default port); None for one that may not be."""
+    try:
+        return target_of(url, net_options()).url
+    except Refused:
+        return None
 
 
 def _rules(settings: Settings) -> Rules:

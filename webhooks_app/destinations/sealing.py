@@ -53,13 +53,17 @@ def _header_row(endpoint_public_id: str, name: str) -> bytes:
     return aad("webhooks_app_endpoint", "headers", f"{endpoint_public_id}/{name.lower()}")
 
 
-def _seal(plaintext: str, row: bytes) -> str:
+def sealing_keyring() -> Keyring:
+    """Return the keyring for sealing. Raises ConfigurationError when MASTER_KEYS is empty."""
     try:
-        ring = keyring()
+        return keyring()
     except SealingError:
         message = 'WEBHOOKS["MASTER_KEYS"] is empty, so nothing can be sealed; see `manage.py check`'
         raise ConfigurationError(message) from None
-    return ring.seal(plaintext.encode(), row, os.urandom(NONCE_BYTES))
+
+
+def _seal(plaintext: str, row: bytes) -> str:
+    return sealing_keyring().seal(plaintext.encode(), row, os.urandom(NONCE_BYTES))
 
 
 def _open(sealed: str, row: bytes) -> str:

@@ -1,0 +1,58 @@
+"""What the host says about its tenants: its own class (TENANCY), else the tables Tenant and Partner."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from .. import conf
+from ..models import Endpoint, Tenant
+
+
+def partner_of(alias: str, tenant_id: str) -> str | None:
+    """Return the tenant's partner; a tenant nobody knows has none."""
+    host = _host(conf.current().TENANCY)
+    if host is not None:
+        return host.partner_of(tenant_id)  # type: ignore[no-any-return]
+    return Tenant.objects.using(alias).filter(pk=tenant_id).values_list("partner_id", flat=True).first()
+
+
+def tenants_of(alias: str, partner_id: str) -> Iterable[str | None]:
+    """Return the partner's tenants; of those that only the host's class knows, the ones with endpoints."""
+    host = _host(conf.current().TENANCY)
+    if host is None:
+        return Tenant.objects.using(alias).filter(partner_id=partner_id).values_list("pk", flat=True)
+    known = Endpoint.objects.using(alias).filter(tenant_id__isnull=False, deleted_at__isnull=True)
+    ids = known.order_by("tenant_id").values_list("tenant_id", flat=True).distinct()
+    return [tenant_id for tenant_id in ids if host.partner_of(tenant_id) == partner_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many days a tenant's rows are kept, which is also how far back a replay reaches.
+
+    ``days`` asks for one tenant (None: no tenant); ``shortest`` is a lower bound of all its answers.
+    """
+
+    days: Callable[[str | None], int]
+    shortest: int
+
+
+def retention(alias: str) -> Retention:
+    """Return the retention: the tenant's own days, else RETENTION_DAYS; the tables are read once, here."""
+    default = conf.current().RETENTION_DAYS
+    host = _host(conf.current().TENANCY)
+    if host is not None:
+        ask = lru_cache(maxsize=None)(host.retention_days)
+        return Retention(lambda tenant_id: (tenant_id is not None and ask(tenant_id)) or default, 0)
+    rows = Tenant.objects.using(alias).filter(retention_days__gt=0)
+    own: dict[str | None, int | None] = dict(rows.values_list("pk", "retention_days"))
+    shortest = min([default, *(days for days in own.values() if days)])
+    return Retention(lambda tenant_id: own.get(tenant_id) or default, shortest)
+
+
+@lru_cache(maxsize=4)
+def _host(path: str | None) -> Any:
+    return None if path is None else import_string(path)()

@@ -164,7 +164,7 @@ def _hosts(value: Any) -> dict[str, tuple[str, ...]]:
 
 
 _HINTS = {
-    "MASTER_KEYS": "Make one with: python -c 'import base64,os; print(base64.b64encode(os.urandom(32)).decode())'",
+    "MASTER_KEYS": "Make one with: openssl rand -base64 32",
 }
 
 _READERS: dict[str, Callable[[Any], Any]] = {

@@ -20,7 +20,18 @@ Reference = str | Model
 Owner = tuple[str, str] | Model
 
 _KEYS = frozenset(
-    "type data tenant identity owner subject event_id occurred_at expires_at environment".split()
+    {
+        "type",
+        "data",
+        "tenant",
+        "identity",
+        "owner",
+        "subject",
+        "event_id",
+        "occurred_at",
+        "expires_at",
+        "environment",
+    }
 )
 
 

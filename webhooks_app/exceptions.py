@@ -38,7 +38,7 @@ class EmitError(WebhooksError):
 
 
 class OutboxError(EmitError, RuntimeError):
-    """emit() was called outside transaction.atomic(), so it could not share the fate of the business change."""
+    """emit() was called outside transaction.atomic(): it could not share the fate of the business change."""
 
     code = "outbox_outside_transaction"
 

@@ -1,4 +1,4 @@
-"""Celery's names for the steps of the path; each task is one call, and none retries: rows are the schedule."""
+"""Celery's names for the steps of the path. Each task is one call; none retries: rows are the schedule."""
 
 import logging
 from typing import Any

@@ -91,7 +91,7 @@ def _header(endpoint: Endpoint, header: dict[str, str]) -> tuple[str, str]:
 
 
 def policy_of(endpoint: Endpoint) -> Policy:
-    """Return the endpoint's policy; a row whose policy or overrides are no longer valid gets the default's."""
+    """Return the endpoint's policy; a row whose policy or overrides are no longer valid gets the default."""
     preset = PRESETS.get(endpoint.policy) or PRESETS[current().DEFAULT_POLICY]
     try:
         return with_overrides(preset, endpoint.policy_overrides)

@@ -8,7 +8,7 @@ from .endpoint import Endpoint
 
 
 class Attempt(models.Model):
-    """What was sent and what came back. Reply bytes and headers come from strangers: escape them wherever shown."""
+    """What was sent and what came back. Replies come from strangers: escape them wherever they are shown."""
 
     class Trigger(models.TextChoices):
         SCHEDULE = "schedule"

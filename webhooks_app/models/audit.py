@@ -4,7 +4,7 @@ from django.db import models
 
 
 class AuditEntry(models.Model):
-    """One action of a person, key or the system. `details` holds ids and settings, never payloads or secrets."""
+    """One action of a person, key or the system. `details` holds ids and settings, no payloads or secrets."""
 
     id = models.BigAutoField(primary_key=True)
     public_id = models.CharField(max_length=30, unique=True)

@@ -10,7 +10,7 @@ from .event import Event
 
 
 class Delivery(models.Model):
-    """State and schedule of one event at one endpoint. `due_at` is the schedule; a lease is a claim that lapses."""
+    """One event at one endpoint: `due_at` is the schedule, a lease is a claim that lapses."""
 
     class Priority(models.IntegerChoices):
         LIVE = 0

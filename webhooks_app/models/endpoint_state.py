@@ -6,7 +6,7 @@ from .endpoint import Endpoint
 
 
 class EndpointState(models.Model):
-    """The gates and health of one endpoint; locking this row serialises everyone who claims its deliveries."""
+    """Gates and health of one endpoint; locking this row serialises everyone who claims its deliveries."""
 
     class DisabledReason(models.TextChoices):
         MANUAL = "manual"

@@ -140,7 +140,7 @@ def _warn_once(event_type: str, size: int, limit: int) -> None:
 
 
 def _sequences(cursor: Any, owners: Sequence[Owner]) -> dict[Owner, list[int]]:
-    """Draw numbers for the owners, in key order so that two batches cannot deadlock; the next to use comes last."""
+    """Draw numbers for the owners, in key order against deadlocks; the next to use comes last."""
     wanted = sorted(Counter(owners).items())
     if not wanted:
         return {}

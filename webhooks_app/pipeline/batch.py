@@ -83,7 +83,7 @@ class Batch:
         return result
 
     def give_up(self) -> int:
-        """Forget outcomes that could not be recorded before the claim lapsed; another worker has it by now."""
+        """Forget outcomes that could not be recorded before the claim lapsed; another worker has it."""
         with self._lock:
             dropped, self._done = len(self._done), []
         return dropped

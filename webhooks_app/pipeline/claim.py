@@ -13,8 +13,8 @@ from .work import Ended, Job
 
 ENDS_AT_ONCE = 500
 
-_COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, occurred_at, created_at, expires_at,
-lease_token IS NOT NULL, priority"""
+_COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, occurred_at, created_at,
+expires_at, lease_token IS NOT NULL, priority"""
 _DUE = "state = 'pending' AND due_at <= %s AND (lease_until IS NULL OR lease_until < %s)"
 
 _CLAIM_LATERAL = f"""SELECT d.* FROM unnest(%s::bigint[], %s::int[]) AS q(endpoint, n)
@@ -113,7 +113,7 @@ def end_of_life(
 
 def _end(
     cursor: Any, dialect: Dialect, jobs: Sequence[Job], state: str, error: str, now: datetime
-) -> list[Ended]:  # noqa: PLR0913
+) -> list[Ended]:
     if not jobs:
         return []
     condition, ids = dialect.among("id", sorted(job.id for job in jobs))

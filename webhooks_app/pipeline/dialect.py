@@ -35,13 +35,13 @@ class Dialect(Protocol):
     def insert(
         self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], tail: str = ""
     ) -> None:
-        """Insert many rows in their order; `types` maps columns to PostgreSQL types, `tail` ends the statement."""
+        """Insert rows in their order; `types` maps columns to PostgreSQL types, `tail` ends the statement."""
 
     def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Return a FROM item `v` with the columns of `types`, and its parameters."""
 
     def guard(self, cursor: Any, *, durable: bool) -> None:
-        """Bound this transaction's waits; `durable=False` lets its commit reach the disk with the next one."""
+        """Bound this transaction's waits; without `durable` its commit reaches the disk with the next one."""
 
 
 class PostgreSQL:

@@ -18,8 +18,8 @@ logger = logging.getLogger("webhooks_app.pipeline")
 MAX_EVENTS = 500
 TRIES = 3
 
-_COLUMNS = """id, event_id, type, owner_kind, owner_id, sequence, tenant_id, identity_id, subject, environment,
-occurred_at, recorded_at, expires_at"""
+_COLUMNS = """id, event_id, type, owner_kind, owner_id, sequence, tenant_id, identity_id, subject,
+environment, occurred_at, recorded_at, expires_at"""
 _WAITING = "dispatched_at IS NULL AND set_aside_at IS NULL"
 
 
@@ -43,7 +43,7 @@ class Entry:
 
 
 def read_entries(cursor: Any, dialect: Dialect, limit: int, *, only: int | None = None) -> list[Entry]:
-    """Read waiting entries, oldest first (`only` one of them). Never by a cursor: a lower key may commit later."""
+    """Read waiting entries (`only` one), oldest first. Never by a cursor: a lower key may commit later."""
     condition, values = ("", []) if only is None else ("AND id = %s", [only])
     cursor.execute(
         f"""SELECT {_COLUMNS} FROM webhooks_app_outboxentry WHERE {_WAITING} {condition}
@@ -70,7 +70,8 @@ def mark_dispatched(cursor: Any, dialect: Dialect, ids: Sequence[int], now: date
     if ids:
         condition, values = dialect.among("id", sorted(ids))
         cursor.execute(
-            f"UPDATE webhooks_app_outboxentry SET dispatched_at = %s WHERE {condition} AND dispatched_at IS NULL",
+            f"""UPDATE webhooks_app_outboxentry SET dispatched_at = %s
+            WHERE {condition} AND dispatched_at IS NULL""",
             [dialect.time(now), *values],
         )
 

@@ -116,7 +116,7 @@ def _fan_out(cursor: Any, alias: str, outbox_alias: str, only: int | None) -> Ba
     now = clock.db_now(alias)
     items, finished = _items(cursor, dialect, alias, outbox_alias, entries, now)
     batch = _write(cursor, dialect, outbox_alias, items, now) if items else Batch()
-    finished += [entry_id for entry_id in batch.elsewhere]
+    finished += batch.elsewhere
     batch.elsewhere, batch.now = [], now
     batch.more |= len(entries) == MAX_EVENTS
     if alias == outbox_alias:
@@ -133,7 +133,7 @@ def _read(cursor: Any, alias: str, outbox_alias: str, only: int | None) -> list[
         return read_entries(outbox, dialect_of(connections[outbox_alias]), MAX_EVENTS, only=only)
 
 
-def _items(  # noqa: PLR0913
+def _items(
     cursor: Any, dialect: Dialect, alias: str, outbox_alias: str, entries: Sequence[Entry], now: datetime
 ) -> tuple[list[Item], list[int]]:
     """Return what is to be fanned out, and the entries that had been before (the other database forgot)."""

@@ -12,7 +12,7 @@ from .dispatch import Entry
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An event to fan out. `key` is None while its index row does not exist; `after` is where an unfinished one goes on."""
+    """An event to fan out. `key` is that of its index row, if any; an unfinished one goes on `after`."""
 
     public_id: str
     facts: EventFacts

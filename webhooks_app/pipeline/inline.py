@@ -1,7 +1,5 @@
 """The path without threads: every step in the caller's, one after another. For tests and small scripts."""
 
-import time
-
 from ..conf import current
 from . import announce, doorbell, tick
 from .batch import Batch, prepare

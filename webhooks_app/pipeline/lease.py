@@ -50,7 +50,7 @@ def lease(alias: str, endpoint_ids: Sequence[int], room: Room) -> Lease:
 def _lease(cursor: Any, alias: str, ids: list[int], room: Room) -> Lease:
     dialect = dialect_of(connections[alias])
     gates, now = _locked(cursor, dialect, ids)
-    # Read after the database's clock: a local moment that errs late would make the lease seem longer than it is.
+    # The anchor between the two clocks: every later moment of this lease is told by the local one.
     started = time.monotonic()
     token = new_token()
     if not gates:
@@ -145,7 +145,7 @@ def _grants(gates: Sequence[Gate], now: datetime, room: Room) -> dict[int, int]:
 
 @dataclass(slots=True)
 class _Choice:
-    """The jobs of a lease, the endpoints with more due, and those with due work but no sender for any of it."""
+    """The jobs of a lease, the endpoints with more due, and those with no sender for any of it."""
 
     jobs: list[Job]
     more: set[int]

@@ -19,7 +19,7 @@ def try_lock(cursor: Any, dialect: Dialect, name: str) -> bool:
 
 
 def next_positions(cursor: Any, count: int) -> int:
-    """Draw `count` positions and return the first; the row stays locked, so order of positions is order of commits."""
+    """Draw `count` positions, return the first; the row stays locked: positions rise in order of commits."""
     for _ in range(2):
         cursor.execute(
             "UPDATE webhooks_app_pipelinelock SET value = value + %s WHERE name = %s RETURNING value",

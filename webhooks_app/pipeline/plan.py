@@ -1,4 +1,4 @@
-"""Decides which deliveries a batch of fan-out makes: pure, and bounded however many endpoints an event has."""
+"""Decides which deliveries a batch of fan-out makes: bounded, however many endpoints an event has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

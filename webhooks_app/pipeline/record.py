@@ -26,7 +26,7 @@ SOON = timedelta(seconds=5)
 
 @dataclass(slots=True)
 class Recorded:
-    """What a record wrote: the attempts, the deliveries that ended, the endpoints it disabled, and whom to wake."""
+    """What a record wrote: attempts, deliveries that ended, endpoints it disabled, and whom to wake."""
 
     attempts: list[Judged] = field(default_factory=list)
     released: int = 0
@@ -151,7 +151,7 @@ def _release(cursor: Any, dialect: Dialect, lease: Lease, released: Sequence[Don
     return int(cursor.rowcount)
 
 
-def _plan_wakes(  # noqa: PLR0913
+def _plan_wakes(
     recorded: Recorded,
     states: Mapping[int, StateRow],
     changes: dict[int, StateRow],

@@ -10,7 +10,7 @@ def fan_out() -> None:
 
 
 def deliver(endpoint_ids: list[int]) -> None:
-    """Send what is due at these endpoints, for at most a slice of time; hanging requests stay with the engine."""
+    """Send what is due there, for at most a slice of time; hanging requests stay with the engine."""
     _run(Deliver(endpoint_ids))
 
 

@@ -33,7 +33,7 @@ class Senders:
         self._tasks.put(task)
 
     def grow(self) -> None:
-        """Start threads if tasks wait; called after submitting and every few milliseconds while any are open."""
+        """Start threads if tasks wait; called after submitting, and often while any are open."""
         waiting = self._tasks.qsize()
         if not waiting:
             return

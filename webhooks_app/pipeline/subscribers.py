@@ -62,7 +62,7 @@ def _grouped(rows: Iterable[Sequence[Any]]) -> Subscribers:
 
 
 @lru_cache(maxsize=8192)
-def _subscription(  # noqa: PLR0913
+def _subscription(
     endpoint_id: int,
     tenant_id: str | None,
     partner_id: str | None,

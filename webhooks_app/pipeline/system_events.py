@@ -1,4 +1,4 @@
-"""Events the sender itself makes. They are written like any event, but straight into the index with their body."""
+"""Events the sender itself makes, written straight into the index with their body."""
 
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,7 @@
 """Who owns a tenant, and who is suspended: the tables Tenant and Partner, or the host's own class (TENANCY).
 
-The host's class has three methods: `partner_of(tenant_id) -> str | None`, `is_suspended(tenant_id, partner_id)
--> bool` and `retention_days(tenant_id) -> int | None`.
+The host's class has three methods: `partner_of(tenant_id) -> str | None`,
+`is_suspended(tenant_id, partner_id) -> bool` and `retention_days(tenant_id) -> int | None`.
 """
 
 from collections.abc import Collection

@@ -21,7 +21,7 @@ MOST = 5_000
 
 @dataclass(slots=True)
 class Found:
-    """What a tick found: whether events wait for their fan-out, endpoints due now, endpoints due in a moment."""
+    """What a tick found: whether events wait for fan-out, endpoints due now, endpoints due in a moment."""
 
     fan_out: bool = False
     due: list[int] = field(default_factory=list)

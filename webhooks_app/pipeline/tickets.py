@@ -82,7 +82,7 @@ class Deliver(Ticket):
 
 
 class FanOut(Ticket):
-    """Fan out every outbox database, batch after batch, for a slice of time; small batches are delivered at once."""
+    """Fan out every outbox database for a slice of time; small batches are delivered at once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ def _once(alias: str, work: Callable[[Any], T], durable: bool) -> T:
 
 
 def is_passing(alias: str, error: DatabaseError) -> bool:
-    """Whether the fault may pass by itself; closes a connection that is lost, so that the next use dials anew."""
+    """Whether the fault may pass by itself; closes a connection that is lost: the next use dials anew."""
     if getattr(error.__cause__, "sqlstate", None) in _REPEATABLE or "database is locked" in str(error):
         return True
     connection = connections[alias]

@@ -12,7 +12,7 @@ from .gates import Gate
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A claimed delivery. `generation` is its endpoint's at the claim; late results of an earlier one are ignored."""
+    """A claimed delivery. `generation` is its endpoint's at the claim; older results are ignored."""
 
     id: int
     endpoint_id: int

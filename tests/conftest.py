@@ -1,7 +1,6 @@
 """Rules for every test: loopback only, no thread left behind, PostgreSQL tests only on PostgreSQL."""
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -32,14 +31,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in skipped}
         with Path(notes).open("a") as out:
             out.writelines(f"{reason}\n" for reason in reasons if reason.startswith("not run"))
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the run's SQLite files, in the process that started the run."""
-    if not hasattr(config, "workerinput"):
-        from tests.settings import RUN_FOLDER
-
-        shutil.rmtree(RUN_FOLDER, ignore_errors=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

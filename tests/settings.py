@@ -4,17 +4,23 @@ TEST_DATABASE_URL   PostgreSQL's URL; without it each run has SQLite files of it
 TEST_BROKER_URL     Celery's broker; default: in memory
 """
 
+import atexit
 import base64
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import environ
 
-# Test processes of one run share this name; two runs in one checkout do not.
+from webhooks_app import beat_schedule
+
+# Test processes of one run share this name; two runs in one checkout do not. The first one cleans up.
 RUN = os.environ.setdefault("WEBHOOKS_TEST_RUN", str(os.getpid()))
 RUN_FOLDER = Path(tempfile.gettempdir()) / f"webhooks-tests-{RUN}"
+if str(os.getpid()) == RUN:
+    atexit.register(shutil.rmtree, RUN_FOLDER, ignore_errors=True)
 
 SQLITE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",
@@ -86,6 +92,7 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"
 CELERY_BROKER_URL = os.environ.get("TEST_BROKER_URL", "memory://")
 CELERY_BROKER_TRANSPORT_OPTIONS = {"polling_interval": 0.02} if CELERY_BROKER_URL.startswith("memory") else {}
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_BEAT_SCHEDULE = beat_schedule()
 
 WEBHOOKS = {
     "MASTER_KEYS": [base64.b64encode(b"master key for the tests: 32 B..").decode()],

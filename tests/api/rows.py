@@ -1,0 +1,58 @@
+"""Rows as the path would have left them."""
+
+import uuid
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+from webhooks_app.actions.actor import Actor, operator
+from webhooks_app.actions.register_endpoint import register_endpoint
+from webhooks_app.models import Attempt, Delivery, Endpoint, Event
+
+NOW = datetime(2026, 10, 1, 12, 0, 0, 123_000, tzinfo=UTC)
+OPERATOR: Actor = operator("command", "tests")
+_numbers = count(1)
+
+
+def endpoint(tenant_id: str | None = "a", **fields: Any) -> Endpoint:
+    """Return a registered endpoint."""
+    values = {"url": "https://x.hooks.test/in", "events": ["*"], **fields}
+    return register_endpoint(OPERATOR, tenant_id=tenant_id, **values).endpoint
+
+
+def event(tenant_id: str | None = "a", **fields: Any) -> Event:
+    """Return an event of the index that carries its own body."""
+    values = {
+        "public_id": f"evt_{next(_numbers)}",
+        "type": "order.paid",
+        "environment": "live",
+        "occurred_at": NOW,
+        "recorded_at": NOW,
+        "body": b'{"data":{"n":1}}',
+        **fields,
+    }
+    return Event.objects.create(tenant_id=tenant_id, **values)
+
+
+def delivery(of: Endpoint, about: Event | None = None, **fields: Any) -> Delivery:
+    """Return a delivery."""
+    values = {"position": next(_numbers), "occurred_at": NOW, "created_at": NOW, **fields}
+    return Delivery.objects.create(endpoint=of, event=about or event(of.tenant_id), **values)
+
+
+def attempt(of: Endpoint, job: Delivery | None = None, **fields: Any) -> Attempt:
+    """Return an attempt, of a test when there is no delivery."""
+    values = {
+        "id": uuid.uuid4(),
+        "event_id": "evt_1",
+        "event_type": "order.paid",
+        "number": 1,
+        "trigger": "schedule" if job else "test",
+        "status": "succeeded",
+        "http_status": 200,
+        "duration_ms": 12,
+        "url": "https://x.hooks.test/in",
+        "created_at": NOW,
+        **fields,
+    }
+    return Attempt.objects.create(endpoint=of, delivery=job, **values)

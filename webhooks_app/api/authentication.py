@@ -1,0 +1,166 @@
+"""Who is calling: the host's own resolver, an API key, or a session of Django's staff, in this order."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from django.conf import settings as django_settings
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.utils.module_loading import import_string
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication, CSRFCheck
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from .. import conf
+from ..actions.actor import EVENTS_WRITE, WEBHOOKS_MANAGE, WEBHOOKS_READ, Actor
+from ..actions.api_keys import authenticate
+from .problems import CsrfFailed
+
+REALM: Final = 'Bearer realm="webhooks"'
+# RFC 6750, section 3: a request without credentials is told no error.
+INVALID_TOKEN: Final = f'{REALM}, error="invalid_token"'
+# Being staff only opens the admin's door; what a person may do is said by Django's model permissions.
+STAFF_PERMISSIONS: Final = {
+    EVENTS_WRITE: "webhooks_app.add_event",
+    WEBHOOKS_READ: "webhooks_app.view_endpoint",
+    WEBHOOKS_MANAGE: "webhooks_app.change_endpoint",
+}
+
+Identified = tuple[Any, Actor]
+
+
+class _Authentication(BaseAuthentication):
+    """Returns the user of Django, if there is one, and the Actor."""
+
+    def authenticate(self, request: Request) -> Identified | None:
+        """Return who calls, None when this kind of credentials is not used; raise when it is and is wrong."""
+        http: HttpRequest = request._request
+        found = self.identify(http)
+        if found is None:
+            return None
+        user, actor = found
+        return user, replace(actor, request_id=getattr(http, "request_id", ""))
+
+    def authenticate_header(self, request: Request) -> str:
+        """Return the WWW-Authenticate of a 401."""
+        given = _bearer(request._request)
+        return REALM if given is None else INVALID_TOKEN
+
+    def identify(self, request: HttpRequest) -> Identified | None:
+        """Return user and actor, without the request's id."""
+        raise NotImplementedError
+
+
+class ResolverAuthentication(_Authentication):
+    """The callable named by WEBHOOKS["ACTOR_RESOLVER"], which knows the host's own users."""
+
+    def identify(self, request: HttpRequest) -> Identified | None:
+        """Ask the resolver; one that may have gone by the session's cookie is held to Django's CSRF rules."""
+        dotted = conf.current().ACTOR_RESOLVER
+        if dotted is None:
+            return None
+        resolve: Callable[[HttpRequest], Actor | None] = import_string(dotted)
+        actor = resolve(request)
+        if actor is None:
+            return None
+        if (
+            "HTTP_AUTHORIZATION" not in request.META
+            and django_settings.SESSION_COOKIE_NAME in request.COOKIES
+        ):
+            _enforce_csrf(request)
+        return getattr(request, "user", None) or AnonymousUser(), actor
+
+
+class KeyAuthentication(_Authentication):
+    """`Authorization: Bearer` and an API key. Wrong, expired and revoked ones get the same answer."""
+
+    def identify(self, request: HttpRequest) -> Identified | None:
+        """Look the key up by its hash."""
+        key = _bearer(request)
+        if key is None:
+            return None
+        actor = authenticate(key)
+        if actor is None:
+            raise AuthenticationFailed("The API key is unknown, expired or revoked.")
+        return AnonymousUser(), actor
+
+
+class StaffAuthentication(_Authentication):
+    """Django's session of an active staff member; CSRF as everywhere in Django."""
+
+    def identify(self, request: HttpRequest) -> Identified | None:
+        """Return the staff member as an operator with the permissions that Django's grant."""
+        user = getattr(request, "user", None)
+        if user is None or not (user.is_active and user.is_staff):
+            return None
+        _enforce_csrf(request)
+        granted = frozenset(ours for ours, theirs in STAFF_PERMISSIONS.items() if user.has_perm(theirs))
+        return user, Actor("staff", str(user.pk), permissions=granted)
+
+
+AUTHENTICATION: Final = (ResolverAuthentication, KeyAuthentication, StaffAuthentication)
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How OpenAPI names the keys."""
+
+    target_class = KeyAuthentication
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        """Return the security scheme."""
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key, made with the command webhooks_apikey.",
+        }
+
+
+class StaffScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How OpenAPI names the staff's session."""
+
+    target_class = StaffAuthentication
+    name = "staffSession"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        """Return the security scheme."""
+        return {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": django_settings.SESSION_COOKIE_NAME,
+            "description": "The session of the Django admin; unsafe methods need the header X-CSRFToken.",
+        }
+
+
+class ResolverScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The host's own way in is the host's to describe."""
+
+    target_class = ResolverAuthentication
+    name: list[str] = []
+
+    def get_security_requirement(self, auto_schema: Any) -> list[dict[str, list[Any]]]:
+        """Return nothing."""
+        return []
+
+    def get_security_definition(self, auto_schema: Any) -> list[dict[str, Any]]:
+        """Return nothing."""
+        return []
+
+
+def _bearer(request: HttpRequest) -> str | None:
+    """Return the token of `Authorization: Bearer`, "" for a malformed one, None without that scheme."""
+    scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    token = token.strip()
+    return token if token.isascii() and token.isprintable() and len(token) <= 200 else ""
+
+
+def _enforce_csrf(request: HttpRequest) -> None:
+    check = CSRFCheck(lambda _: None)
+    check.process_request(request)
+    reason = check.process_view(request, None, (), {})
+    if reason:
+        raise CsrfFailed(f"{reason}")

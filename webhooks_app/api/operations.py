@@ -1,0 +1,49 @@
+"""Operation: one method of one path, described once; the view obeys it and the OpenAPI document shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rest_framework.serializers import Serializer
+
+from .strict import Strict
+
+_ALWAYS = ("invalid_request", "unauthenticated", "permission_denied", "internal_error", "unavailable")
+_WITH_BODY = ("length_required", "payload_too_large", "unsupported_media_type")
+
+
+class NoQuery(Strict):
+    """No query parameter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a method takes and gives.
+
+    ``id``           OpenAPI's operationId
+    ``permission``   what the caller must hold
+    ``body``         serializer of the request's JSON object; None = the method has no body
+    ``query``        serializer of the query parameters; None = it has none
+    ``answer``       serializer of the answer to a success; None = no content
+    ``status``       HTTP status of a success
+    ``errors``       codes of the catalogue beyond those that every operation may answer
+    """
+
+    id: str
+    summary: str
+    permission: str
+    description: str = ""
+    tag: str
+    body: type[Strict] | None = None
+    query: type[Strict] | None = None
+    answer: type[Serializer] | None = None
+    status: int = 200
+    errors: tuple[str, ...] = ()
+
+    @property
+    def all_errors(self) -> tuple[str, ...]:
+        """Every code that the operation may answer."""
+        return _ALWAYS + self.errors + (_WITH_BODY if self.body else ())
+
+
+Operations: TypeAlias = Mapping[str, Operation]

@@ -1,0 +1,263 @@
+"""Every exception becomes a problem+json answer (RFC 9457) here, and nowhere else."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any, Final
+
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, UnreadablePostError
+from django.urls import NoReverseMatch, reverse
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
+from rest_framework.settings import api_settings
+from rest_framework.views import set_rollback
+
+from .. import exceptions
+from .errors import CATALOGUE
+
+logger = logging.getLogger("webhooks_app.api")
+
+MEDIA_TYPE: Final = "application/problem+json"
+MAX_ERRORS: Final = 100
+# What `emit` calls its arguments, in the words of the API.
+_FIELDS: Final = {"tenant": "tenant_id", "identity": "identity_id", "owner kind": "owner/kind"}
+_SHOWN: Final = 64
+
+Errors = Sequence[tuple[str, str]]
+
+
+class CsrfFailed(drf.APIException):
+    """A session was used without its CSRF token."""
+
+
+class LengthRequired(drf.APIException):
+    """A body came in chunks; how much of it there is was not said (RFC 9110, section 15.5.12)."""
+
+
+class PayloadTooLarge(drf.APIException):
+    """The body is above the limit of its path, in bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+
+class RouteNotFound(drf.APIException):
+    """No path of the API matches."""
+
+
+class MissingPermission(exceptions.PermissionDenied):
+    """The caller lacks the permission `required`."""
+
+    def __init__(self, required: str) -> None:
+        super().__init__(f"this needs the permission {required}")
+        self.required = (required,)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What an answer says; whatever is left out comes from the catalogue."""
+
+    code: str
+    detail: str = ""
+    fix: str = ""
+    errors: Errors = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def handle(error: Exception, context: Mapping[str, Any]) -> Response:
+    """Return the answer to a request that ended in `error`; failures of ours are logged and signalled."""
+    set_rollback()
+    request: HttpRequest = context["request"]._request
+    problem = problem_of(error)
+    if CATALOGUE[problem.code].status >= 500:
+        _report(error, request)
+    return answer(problem, request)
+
+
+def answer(problem: Problem, request: HttpRequest) -> Response:
+    """Return the problem as a response."""
+    kind = CATALOGUE[problem.code]
+    body = {
+        "type": _type_uri(problem.code),
+        "title": kind.title,
+        "status": kind.status,
+        "detail": problem.detail or f"{kind.title}.",
+        "code": problem.code,
+        "retryable": kind.retryable,
+        "fix": problem.fix or kind.fix,
+        "request_id": getattr(request, "request_id", ""),
+        "errors": [{"path": path, "message": message} for path, message in problem.errors[:MAX_ERRORS]],
+        "details": dict(problem.details),
+    }
+    return Response(body, status=kind.status, headers=problem.headers, content_type=MEDIA_TYPE)
+
+
+def shown(name: object) -> str:
+    """Return a field's name as a step of a path: short and printable, whatever the caller sent."""
+    text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in str(name)[: _SHOWN + 1])
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+@singledispatch
+def problem_of(error: Exception) -> Problem:
+    """Return what to tell the caller about `error`; unknown ones are ours and say nothing."""
+    return Problem("internal_error")
+
+
+@problem_of.register
+def _action(error: exceptions.ActionError) -> Problem:
+    code = error.code if error.code in CATALOGUE else _general_code(error)
+    return Problem(code, f"{error.message}", error.fix)
+
+
+@problem_of.register
+def _invalid(error: exceptions.InvalidRequest) -> Problem:
+    code = error.code if error.code in CATALOGUE else "invalid_request"
+    return _refused([(path.lstrip("/"), message) for path, message in error.errors], code=code, fix=error.fix)
+
+
+@problem_of.register
+def _permission(error: exceptions.PermissionDenied) -> Problem:
+    required = list(getattr(error, "required", ()))
+    return Problem("permission_denied", error.message, error.fix, details={"required": required})
+
+
+@problem_of.register
+def _event(error: exceptions.InvalidEvent) -> Problem:
+    first, *rest = error.path.lstrip("/").split("/")
+    return _refused([("/".join([_FIELDS.get(first, first), *rest]), error.message)])
+
+
+@problem_of.register
+def _large_event(error: exceptions.EventTooLarge) -> Problem:
+    return Problem("payload_too_large", error.message)
+
+
+@problem_of.register
+def _large(error: PayloadTooLarge) -> Problem:
+    return Problem("payload_too_large", f"The body has more than {error.limit} bytes.")
+
+
+@problem_of.register(drf.ValidationError)
+def _validation(error: Any) -> Problem:
+    return _refused(list(_flatten(error.detail, ())))
+
+
+@problem_of.register(drf.ParseError)
+def _parse(error: Any) -> Problem:
+    return _refused([("", str(error.detail))])
+
+
+@problem_of.register(UnreadablePostError)
+def _cut(error: Exception) -> Problem:
+    return _refused([("", "the body ended early")])
+
+
+@problem_of.register(RequestDataTooBig)
+def _host_limit(error: Exception) -> Problem:
+    return Problem("payload_too_large", "The body is above this site's limit.")
+
+
+@problem_of.register(SuspiciousOperation)
+def _suspicious(error: Exception) -> Problem:
+    return Problem("invalid_request", "The request cannot be read.")
+
+
+@problem_of.register(drf.NotAuthenticated)
+@problem_of.register(drf.AuthenticationFailed)
+def _unauthenticated(error: Any) -> Problem:
+    headers = {"WWW-Authenticate": getattr(error, "auth_header", "Bearer")}
+    return Problem("unauthenticated", f"{error.detail}", headers=headers)
+
+
+@problem_of.register(drf.MethodNotAllowed)
+def _method(error: Exception) -> Problem:
+    return Problem("method_not_allowed")
+
+
+@problem_of.register(drf.UnsupportedMediaType)
+def _media_type(error: Exception) -> Problem:
+    return Problem("unsupported_media_type")
+
+
+@problem_of.register(drf.PermissionDenied)
+def _host_permission(error: Exception) -> Problem:
+    return Problem("permission_denied")
+
+
+@problem_of.register(drf.NotFound)
+@problem_of.register(Http404)
+def _host_not_found(error: Exception) -> Problem:
+    return Problem("not_found")
+
+
+@problem_of.register
+def _csrf(error: CsrfFailed) -> Problem:
+    return Problem("csrf_failed", f"{error.detail}")
+
+
+@problem_of.register
+def _length(error: LengthRequired) -> Problem:
+    return Problem("length_required")
+
+
+@problem_of.register
+def _route(error: RouteNotFound) -> Problem:
+    return Problem("route_not_found")
+
+
+@problem_of.register(OperationalError)
+@problem_of.register(InterfaceError)
+def _database(error: Exception) -> Problem:
+    return Problem("unavailable", headers={"Retry-After": "5"})
+
+
+_GENERAL: Final = (
+    (exceptions.NotFound, "not_found"),
+    (exceptions.Conflict, "conflict"),
+    (exceptions.LimitReached, "webhook_limit_reached"),
+)
+
+
+def _general_code(error: exceptions.ActionError) -> str:
+    """Return the code of the error's family, for a code that the catalogue does not have."""
+    return next((code for kind, code in _GENERAL if isinstance(error, kind)), "invalid_request")
+
+
+def _refused(errors: Errors, *, code: str = "invalid_request", fix: str = "") -> Problem:
+    path, message = errors[0]
+    return Problem(code, f"{path}: {message}" if path else message, fix, errors)
+
+
+def _flatten(detail: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield path and message of every leaf of a serializer's errors."""
+    if isinstance(detail, Mapping):
+        for name, below in detail.items():
+            step = () if name == api_settings.NON_FIELD_ERRORS_KEY else (shown(name),)
+            yield from _flatten(below, path + step)
+    elif isinstance(detail, list):
+        for index, below in enumerate(detail):
+            step = () if isinstance(below, str) else (str(index),)
+            yield from _flatten(below, path + step)
+    else:
+        yield "/".join(path), str(detail)
+
+
+def _type_uri(code: str) -> str:
+    """Return where the code is explained: an anchor of the documentation page, relative to this host."""
+    try:
+        return f"{reverse('webhooks_app:docs')}#{code}"
+    except NoReverseMatch:
+        return "about:blank"
+
+
+def _report(error: Exception, request: HttpRequest) -> None:
+    request_id = getattr(request, "request_id", "")
+    logger.error("request %s failed", request_id, exc_info=error, extra={"request_id": request_id})
+    got_request_exception.send(sender=None, request=request)

@@ -1,0 +1,120 @@
+"""The OpenAPI document, made from what the views themselves obey; a host needs no setting for it."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.settings import SPECTACULAR_DEFAULTS, patched_settings
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+
+from .. import __version__
+from .errors import CATALOGUE
+from .operations import Operation
+from .problems import MEDIA_TYPE
+from .serializers.problem import Problem
+
+TAGS: Final = {
+    "Events": "Facts of the host's business, and how they enter the sender.",
+    "Webhooks": "Where events go: an endpoint of a tenant, of a partner, or of the platform.",
+    "Deliveries": "What became of events at a webhook: jobs, and the evidence of every request.",
+}
+_OWN: Final = {
+    "OAS_VERSION": "3.1.0",
+    "TITLE": "Webhooks",
+    "VERSION": __version__,
+    "DESCRIPTION": "Register webhooks, send events, read what became of them. Unknown members of answers and "
+    "unknown values of enumerations may appear at any time; clients ignore them.",
+    "TAGS": [{"name": name, "description": text} for name, text in TAGS.items()],
+    "SCHEMA_PATH_PREFIX": "/v1",
+    "POSTPROCESSING_HOOKS": ["webhooks_app.api.schema.without_marks"],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENFORCE_NON_BLANK_FIELDS": True,
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,
+}
+# A host's own choices for its own document must not leak into this one.
+_SETTINGS: Final = {
+    name: value
+    for name, value in {**SPECTACULAR_DEFAULTS, **_OWN}.items()
+    if not name.startswith("SERVE_") and name != "DEFAULT_GENERATOR_CLASS"
+}
+_lock = threading.Lock()
+_made: list[dict[str, Any]] = []
+
+
+def document() -> Mapping[str, Any]:
+    """Return the OpenAPI 3.1 document; made once, for drf-spectacular's settings are global meanwhile."""
+    with _lock:
+        if not _made:
+            with patched_settings(_SETTINGS):
+                generator = SchemaGenerator(urlconf="webhooks_app.urls")  # type: ignore[no-untyped-call]
+                _made.append(generator.get_schema(request=None, public=True))  # type: ignore[no-untyped-call]
+    return _made[0]
+
+
+def without_marks(result: Any, **_: Any) -> Any:
+    """Take out what drf-spectacular leaves for its own next step, which is not taken."""
+    if isinstance(result, dict):
+        return {name: without_marks(each) for name, each in result.items() if name != "x-spec-enum-id"}
+    return [without_marks(each) for each in result] if isinstance(result, list) else result
+
+
+class OperationSchema(AutoSchema):
+    """Reads a view's `operations`."""
+
+    def get_operation_id(self) -> str:
+        """Return the declared id."""
+        return self._operation.id
+
+    def get_summary(self) -> str:
+        """Return the declared summary."""
+        return self._operation.summary
+
+    def get_description(self) -> str:
+        """Return the declared description, and the permission it takes."""
+        needs = f"Needs the permission `{self._operation.permission}`."
+        return f"{self._operation.description} {needs}".strip()
+
+    def get_tags(self) -> list[str]:
+        """Return the declared tag."""
+        return [self._operation.tag]
+
+    def get_request_serializer(self) -> Any:
+        """Return the declared body."""
+        return self._operation.body
+
+    def get_override_parameters(self) -> list[Any]:
+        """Return the declared query parameters, and the header of every answer."""
+        query = [self._operation.query] if self._operation.query else []
+        return [*query, _REQUEST_ID]
+
+    def get_response_serializers(self) -> Any:
+        """Return the success and every error the operation may answer, by status."""
+        operation = self._operation
+        success = OpenApiResponse(operation.answer, description="Done.")
+        return {operation.status: success, **_failures(operation)}
+
+    @property
+    def _operation(self) -> Operation:
+        operation: Operation = self.view.operations[self.method]
+        return operation
+
+
+_REQUEST_ID: Final = OpenApiParameter(
+    "Request-Id",
+    str,
+    OpenApiParameter.HEADER,
+    response=True,
+    description="Names this request; tell it to the operator.",
+)
+
+
+def _failures(operation: Operation) -> dict[tuple[int, str], OpenApiResponse]:
+    codes: dict[int, list[str]] = {}
+    for code in operation.all_errors:
+        codes.setdefault(CATALOGUE[code].status, []).append(f"`{code}`")
+    return {
+        (status, MEDIA_TYPE): OpenApiResponse(Problem, description=", ".join(named))
+        for status, named in sorted(codes.items())
+    }

@@ -1,0 +1,49 @@
+"""Deliveries: the jobs of a webhook."""
+
+from rest_framework import serializers
+
+from ...core.states import State
+from ...models import Delivery as DeliveryRow
+from ..strict import Choice, Moment, Text
+from .page import Page, PageQuery
+
+
+class DeliveryQuery(PageQuery):
+    """Filters of the list of deliveries."""
+
+    state = Choice(choices=[state.value for state in State], required=False)
+    event_type = Text(max_length=128, required=False)
+    since = Moment(required=False, help_text="Made at this time or later.")
+    until = Moment(required=False, help_text="Made before this time.")
+
+
+class Delivery(serializers.Serializer):
+    """One event for one webhook."""
+
+    id = serializers.CharField(source="public_id")
+    webhook_id = serializers.SerializerMethodField(help_text="The webhook it is for.")
+    event_id = serializers.CharField(source="event.public_id")
+    event_type = serializers.CharField(source="event.type")
+    state = serializers.ChoiceField(choices=[state.value for state in State])
+    attempts = serializers.IntegerField(help_text="Requests made.")
+    due_at = Moment(allow_null=True, help_text="When the next attempt is due; null when none is.")
+    last_error = serializers.SerializerMethodField(
+        help_text="Why the last attempt failed; null = it did not."
+    )
+    first_delivered_at = Moment(allow_null=True)
+    created_at = Moment()
+    finished_at = Moment(allow_null=True)
+
+    def get_webhook_id(self, delivery: DeliveryRow) -> str:
+        """Return the id of the webhook the list belongs to."""
+        return str(self.context["webhook_id"])
+
+    def get_last_error(self, delivery: DeliveryRow) -> str | None:
+        """Return the error code."""
+        return delivery.last_error or None
+
+
+class DeliveryPage(Page):
+    """Deliveries, the newest event first."""
+
+    data = Delivery(many=True)

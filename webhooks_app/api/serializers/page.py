@@ -1,0 +1,46 @@
+"""The query parameters and the frame that every list shares."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+
+from ..pagination import DEFAULT_LIMIT, MAX_LIMIT
+from ..strict import Strict, Text
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
+
+
+class Limit(serializers.IntegerField):
+    """How many rows a page has at most, as text of a query."""
+
+    default_error_messages: ClassVar = {"invalid": "Must be a whole number."}
+
+    def to_internal_value(self, data: Any) -> int:
+        """Return the number, or refuse."""
+        if not _DIGITS.fullmatch(data):
+            self.fail("invalid")
+        return int(data)
+
+
+class PageQuery(Strict):
+    """Parameters of every list."""
+
+    limit = Limit(
+        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows a page has at most."
+    )
+    cursor = Text(required=False, max_length=500, help_text="The `next_cursor` of the page before.")
+
+    def validate(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Refuse a time span that ends before it begins."""
+        since, until = attrs.get("since"), attrs.get("until")
+        if since is not None and until is not None and until <= since:
+            raise serializers.ValidationError({"until": ["Must be later than since."]})
+        return attrs
+
+
+class Page(serializers.Serializer):
+    """One page; subclasses add `data`."""
+
+    next_cursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")

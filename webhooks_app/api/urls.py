@@ -1,0 +1,27 @@
+"""Paths of the REST API, version 1. The last one answers for all that are no paths; keep it last."""
+
+from django.urls import path, re_path
+from django.views.generic import RedirectView
+
+from .views import docs, events, webhook_logs, webhook_verbs, webhooks
+from .views.base import RouteNotFound
+
+urlpatterns = [
+    path("v1/events", events.Events.as_view(), name="events"),
+    path("v1/events/<str:id>", events.OneEvent.as_view(), name="event"),
+    path("v1/webhooks", webhooks.Webhooks.as_view(), name="webhooks"),
+    path("v1/webhooks/<str:id>", webhooks.OneWebhook.as_view(), name="webhook"),
+    path(
+        "v1/webhooks/<str:id>/rotate-secret", webhook_verbs.RotateSecretView.as_view(), name="webhook-rotate"
+    ),
+    path("v1/webhooks/<str:id>/test", webhook_verbs.TestView.as_view(), name="webhook-test"),
+    path("v1/webhooks/<str:id>/replay", webhook_verbs.ReplayView.as_view(), name="webhook-replay"),
+    path("v1/webhooks/<str:id>/pause", webhook_verbs.PauseView.as_view(), name="webhook-pause"),
+    path("v1/webhooks/<str:id>/resume", webhook_verbs.ResumeView.as_view(), name="webhook-resume"),
+    path("v1/webhooks/<str:id>/deliveries", webhook_logs.Deliveries.as_view(), name="webhook-deliveries"),
+    path("v1/webhooks/<str:id>/attempts", webhook_logs.Attempts.as_view(), name="webhook-attempts"),
+    path("v1/openapi.json", docs.OpenApi.as_view(), name="openapi"),
+    path("v1/docs", RedirectView.as_view(pattern_name="webhooks_app:docs")),
+    path("v1/docs/", docs.Docs.as_view(), name="docs"),
+    re_path(r"^v1(?:/.*)?$", RouteNotFound.as_view(), name="route-not-found"),
+]

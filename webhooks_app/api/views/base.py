@@ -1,0 +1,174 @@
+"""The view that all others are: who may call, what is read, how failures look.
+
+The host's settings of DRF play no part in it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.http import HttpRequest, HttpResponseBase
+from django.utils import translation
+from rest_framework import exceptions as drf
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from ...actions.actor import Actor
+from ...ids import new_id
+from .. import problems
+from ..authentication import AUTHENTICATION
+from ..operations import NoQuery, Operation, Operations
+from ..parsing import StrictJSONParser, check_body
+from ..schema import OperationSchema
+
+BODY_LIMIT = 256 * 1024
+_WITH_BODY = frozenset({"POST", "PATCH"})
+
+
+class ApiRenderer(JSONRenderer):
+    """Compact UTF-8 JSON."""
+
+    charset = None
+    ensure_ascii = False
+    compact = True
+    strict = True
+
+
+class AlwaysJson(BaseContentNegotiation):
+    """Answers in JSON whatever is asked for, as RFC 9110, section 12.5.1, allows."""
+
+    def select_parser(self, request: Request, parsers: list[Any]) -> Any:
+        """Return the one parser."""
+        return parsers[0]
+
+    def select_renderer(
+        self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        """Return the one renderer."""
+        return renderers[0], renderers[0].media_type
+
+
+class BaseView(APIView):
+    """A view whose every answer has a Request-Id and whose every failure is a problem."""
+
+    authentication_classes: ClassVar[Any] = ()
+    permission_classes = ()
+    throttle_classes = ()
+    parser_classes = (StrictJSONParser,)
+    renderer_classes = (ApiRenderer,)
+    content_negotiation_class = AlwaysJson
+    metadata_class = None
+    versioning_class = None
+    schema: Any = None
+    http_method_names: ClassVar[list[str]] = ["get", "head", "post", "patch", "delete"]
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
+        """Return the view, kept out of ATOMIC_REQUESTS: actions hold their own, short transactions."""
+        view = super().as_view(**initkwargs)
+        view._non_atomic_requests = set(connections)
+        return view  # type: ignore[no-any-return]
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer in English: messages are for programs' authors and must not change with the visitor."""
+        with translation.override("en"):
+            response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        return response
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        """Give the request its id."""
+        request.request_id = new_id("req")  # type: ignore[attr-defined]
+        return super().initialize_request(request, *args, **kwargs)
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        """Name the request in its answer, and let nobody keep it."""
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response["Request-Id"] = request._request.request_id
+        response.setdefault("Cache-Control", "no-store")
+        return response
+
+    def get_exception_handler(self) -> Any:
+        """Return the one handler."""
+        return problems.handle
+
+
+class ApiView(BaseView):
+    """A view whose `operations` say, per method, who may call it and what it takes."""
+
+    authentication_classes = AUTHENTICATION
+    schema = OperationSchema()
+    operations: ClassVar[Operations] = {}
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Authenticate, then refuse what the method or the caller may not do, before anything is read."""
+        super().initial(request, *args, **kwargs)
+        if request.auth is None:
+            raise drf.NotAuthenticated
+        if request.method not in self.allowed_methods:
+            raise drf.MethodNotAllowed(request.method)
+        if not self.actor.may(self.operation.permission):
+            raise problems.MissingPermission(self.operation.permission)
+        if request.method in _WITH_BODY:
+            check_body(request, self.body_limit())
+        self._query = self._read_query()
+
+    @property
+    def actor(self) -> Actor:
+        """The caller."""
+        actor: Actor = self.request.auth
+        return actor
+
+    @property
+    def operation(self) -> Operation:
+        """The description of what is being done."""
+        return self.operations["GET" if self.request.method == "HEAD" else self.request.method]
+
+    @property
+    def query(self) -> Mapping[str, Any]:
+        """The query parameters, checked."""
+        return self._query
+
+    def body_limit(self) -> int:
+        """Return the largest body taken, in bytes."""
+        return BODY_LIMIT
+
+    def read(self, *, partial: bool = False) -> dict[str, Any]:
+        """Return the body's values. Raises ValidationError naming every wrong one."""
+        if self.operation.body is None:
+            raise ImproperlyConfigured(f"{self.operation.id} takes no body")
+        given = self.request.data
+        if not isinstance(given, dict):
+            raise drf.ValidationError("Must be a JSON object.")
+        serializer = self.operation.body(data=given, partial=partial)
+        serializer.is_valid(raise_exception=True)
+        values: dict[str, Any] = serializer.validated_data
+        return values
+
+    def answer(self, value: Any, **context: Any) -> Response:
+        """Return the success with `value` in the operation's form."""
+        if self.operation.answer is None:
+            return Response(status=self.operation.status)
+        return Response(self.operation.answer(value, context=context).data, status=self.operation.status)
+
+    def _read_query(self) -> Mapping[str, Any]:
+        given = self.request.query_params
+        repeated = {name: ["Must be given once."] for name in given if len(given.getlist(name)) > 1}
+        if repeated:
+            raise drf.ValidationError(repeated)
+        serializer = (self.operation.query or NoQuery)(data=given.dict())
+        serializer.is_valid(raise_exception=True)
+        values: Mapping[str, Any] = serializer.validated_data
+        return values
+
+
+class RouteNotFound(BaseView):
+    """Everything under /v1/ that is no path."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Refuse, whatever the method and whoever calls."""
+        super().initial(request, *args, **kwargs)
+        raise problems.RouteNotFound

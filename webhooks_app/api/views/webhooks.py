@@ -1,0 +1,104 @@
+"""/v1/webhooks and /v1/webhooks/{id}"""
+
+from django.urls import reverse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ...actions.actor import WEBHOOKS_MANAGE, WEBHOOKS_READ
+from ...actions.delete_endpoint import delete_endpoint
+from ...actions.register_endpoint import register_endpoint
+from ...actions.scope import get_endpoint, visible_endpoints
+from ...actions.update_endpoint import update_endpoint
+from ...models import Endpoint
+from ..operations import Operation
+from ..serializers import webhook as shapes
+from .base import ApiView
+from .lists import ListView
+
+_TAG = "Webhooks"
+
+
+class Webhooks(ListView[Endpoint]):
+    """The caller's webhooks."""
+
+    operations = {
+        "GET": Operation(
+            id="listWebhooks",
+            tag=_TAG,
+            summary="List webhooks, newest first",
+            permission=WEBHOOKS_READ,
+            query=shapes.WebhookQuery,
+            answer=shapes.WebhookPage,
+        ),
+        "POST": Operation(
+            id="createWebhook",
+            tag=_TAG,
+            summary="Create a webhook",
+            description="The secret is shown in this answer only. Events recorded from now on arrive.",
+            permission=WEBHOOKS_MANAGE,
+            body=shapes.WebhookCreate,
+            answer=shapes.WebhookCreated,
+            status=201,
+            errors=("tenant_not_found", "partner_not_found", "webhook_limit_reached"),
+        ),
+    }
+    exact = {"tenant_id": "tenant_id"}
+
+    def get(self, request: Request) -> Response:
+        """List."""
+        return self.page(visible_endpoints(self.actor).select_related("state"))
+
+    def post(self, request: Request) -> Response:
+        """Create."""
+        made = register_endpoint(self.actor, **self.read())
+        response = self.answer(made.endpoint, secret=made.secret, same_url=made.same_url)
+        response["Location"] = reverse("webhooks_app:webhook", args=[made.endpoint.public_id])
+        return response
+
+
+class OneWebhook(ApiView):
+    """One webhook."""
+
+    operations = {
+        "GET": Operation(
+            id="getWebhook",
+            tag=_TAG,
+            summary="Read a webhook",
+            permission=WEBHOOKS_READ,
+            answer=shapes.Webhook,
+            errors=("webhook_not_found",),
+        ),
+        "PATCH": Operation(
+            id="updateWebhook",
+            tag=_TAG,
+            summary="Change, enable or disable a webhook",
+            permission=WEBHOOKS_MANAGE,
+            body=shapes.WebhookUpdate,
+            answer=shapes.Webhook,
+            errors=("webhook_not_found", "deliveries_pending"),
+        ),
+        "DELETE": Operation(
+            id="deleteWebhook",
+            tag=_TAG,
+            summary="Delete a webhook",
+            description="Its open deliveries end and its secrets are destroyed.",
+            permission=WEBHOOKS_MANAGE,
+            status=204,
+            errors=("webhook_not_found",),
+        ),
+    }
+
+    def get(self, request: Request, id: str) -> Response:
+        """Read."""
+        return self.answer(get_endpoint(self.actor, id))
+
+    def patch(self, request: Request, id: str) -> Response:
+        """Change what is given."""
+        endpoint = get_endpoint(self.actor, id)
+        update_endpoint(self.actor, endpoint, self.read(partial=True))
+        return self.answer(get_endpoint(self.actor, id))
+
+    def delete(self, request: Request, id: str) -> Response:
+        """Delete."""
+        delete_endpoint(self.actor, get_endpoint(self.actor, id))
+        return self.answer(None)

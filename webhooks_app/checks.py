@@ -18,12 +18,12 @@ from django.utils.module_loading import import_string
 from . import conf
 from .core.policies import PRESETS
 from .core.ssrf_ranges import METADATA
+from .pipeline.queue import TICK
 
 TAG = "webhooks"
 DOCS = "docs/reference/checks.md"
 SUPPORTED_DATABASES = ("postgresql", "sqlite")
 TENANCY_METHODS = ("partner_of", "is_suspended", "retention_days")
-TICK_TASK = "webhooks_app.tick"
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
@@ -227,10 +227,10 @@ def _beat(settings: conf.Settings) -> Iterator[CheckMessage]:
     if "django_celery_beat" in str(getattr(django_settings, "CELERY_BEAT_SCHEDULER", "")):
         return
     schedule = getattr(django_settings, "CELERY_BEAT_SCHEDULE", None) or {}
-    if TICK_TASK not in {entry.get("task") for entry in schedule.values()}:
+    if TICK not in {entry.get("task") for entry in schedule.values()}:
         yield _message(
             "W004",
-            f"CELERY_BEAT_SCHEDULE does not run {TICK_TASK}: retries and lost wake-ups would wait for ever.",
+            f"CELERY_BEAT_SCHEDULE does not run {TICK}: retries and lost wake-ups would wait for ever.",
             "Set CELERY_BEAT_SCHEDULE = {**webhooks_app.beat_schedule(), …} and run celery beat. "
             "If the schedule is made elsewhere, silence this check.",
         )

@@ -1,0 +1,151 @@
+"""Deliveries: the jobs and where they stand; ended ones can be sent again."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from .. import conf
+from ..actions.replay import replay
+from ..core.ids import parse_delivery_id, parse_id
+from ..core.states import State
+from ..exceptions import ActionError
+from ..models import Delivery, Endpoint, Event
+from . import shown
+from .base import MANAGE, EvidenceAdmin, by_pk, staff_actor
+from .change_list import recent_filter
+
+MAX_REPLAYED = 100
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(EvidenceAdmin[Delivery]):
+    """One event for one endpoint each."""
+
+    list_display = (
+        "public_id",
+        "event_shown_id",
+        "event_shown_type",
+        "endpoint_shown_id",
+        "state",
+        "attempts",
+        "last_error",
+        "due_at",
+        "created_at",
+    )
+    list_filter = (recent_filter("state", [(state.value, state.value) for state in State]),)
+    search_help_text = "Id of a delivery, an endpoint or an event."
+    actions = ("send_again",)
+    shown_fields = (
+        "public_id",
+        "endpoint_link",
+        "event_link",
+        "attempts_link",
+        "state",
+        "last_error",
+        "attempts",
+        "step",
+        "deferrals",
+        "lapses",
+        "priority",
+        "due_at",
+        "lease_until",
+        "occurred_at",
+        "expires_at",
+        "first_delivered_at",
+        "created_at",
+        "finished_at",
+    )
+
+    def found(self, queryset: QuerySet[Delivery], term: str) -> QuerySet[Delivery]:
+        """Return the deliveries of what the id names; each look-up has an index."""
+        if (pk := parse_delivery_id(term)) is not None:
+            return queryset.filter(pk=pk)
+        alias = conf.current().DATABASE
+        if parse_id("whk", term) is not None:
+            endpoint = Endpoint.objects.using(alias).filter(public_id=term).first()
+            return queryset.filter(endpoint=endpoint) if endpoint else queryset.none()
+        event = Event.objects.using(alias).filter(public_id=term).first()
+        return queryset.filter(event=event) if event else queryset.none()
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        """Order an endpoint's deliveries by event, which is the index that finds them, else by key."""
+        of_endpoint = parse_id("whk", request.GET.get("q", "").strip()) is not None
+        return ("-event_id", "-pk") if of_endpoint else ("-pk",)
+
+    def fetch_neighbours(self, rows: Sequence[Delivery]) -> None:
+        """Attach endpoints and events; two queries a page."""
+        endpoints = by_pk(Endpoint, (row.endpoint_id for row in rows), ["public_id"])
+        events = by_pk(Event, (row.event_id for row in rows), ["public_id", "type"])
+        for row in rows:
+            row.endpoint_shown = endpoints.get(row.endpoint_id)  # type: ignore[attr-defined]
+            row.event_shown = events.get(row.event_id)  # type: ignore[attr-defined]
+
+    @admin.display(description="event")
+    def event_shown_id(self, delivery: Delivery) -> str:
+        """Return the event's id; a pruned one has none left."""
+        return _attribute(delivery, "event_shown", "public_id")
+
+    @admin.display(description="type")
+    def event_shown_type(self, delivery: Delivery) -> str:
+        """Return the event's type."""
+        return _attribute(delivery, "event_shown", "type")
+
+    @admin.display(description="endpoint")
+    def endpoint_shown_id(self, delivery: Delivery) -> str:
+        """Return the endpoint's id."""
+        return _attribute(delivery, "endpoint_shown", "public_id")
+
+    @admin.display(description="endpoint")
+    def endpoint_link(self, delivery: Delivery) -> str:
+        """Return a link to the endpoint."""
+        endpoint = by_pk(Endpoint, [delivery.endpoint_id], ["public_id"]).get(delivery.endpoint_id)
+        return shown.link("endpoint", endpoint.pk, endpoint.public_id) if endpoint else shown.NOTHING
+
+    @admin.display(description="event")
+    def event_link(self, delivery: Delivery) -> str:
+        """Return a link to the event."""
+        event = by_pk(Event, [delivery.event_id], ["public_id", "type"]).get(delivery.event_id)
+        return shown.link("event", event.pk, str(event)) if event else shown.NOTHING
+
+    @admin.display(description="evidence")
+    def attempts_link(self, delivery: Delivery) -> str:
+        """Return a link to the attempts."""
+        return shown.search_link("attempt", delivery.public_id, "attempts of this delivery")
+
+    def has_replay_permission(self, request: HttpRequest) -> bool:
+        """Whoever may change endpoints may send to them again."""
+        return request.user.has_perm(MANAGE)
+
+    @admin.action(description="Send again", permissions=["replay"])
+    def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
+        """Replay the selected deliveries, endpoint by endpoint; each receives the same bytes and id."""
+        rows = list(queryset.order_by("endpoint_id", "pk")[: MAX_REPLAYED + 1])
+        if len(rows) > MAX_REPLAYED:
+            messages.error(
+                request, f"Choose at most {MAX_REPLAYED} deliveries, or send again from the endpoint."
+            )
+            return
+        endpoints = Endpoint.objects.using(conf.current().DATABASE).in_bulk({row.endpoint_id for row in rows})
+        for endpoint_id, group in groupby(rows, key=lambda row: row.endpoint_id):
+            if endpoint := endpoints.get(endpoint_id):
+                _replay(request, endpoint, [row.event_id for row in group])
+
+
+def _replay(request: HttpRequest, endpoint: Endpoint, event_pks: list[int]) -> None:
+    events = by_pk(Event, event_pks, ["public_id"])
+    try:
+        queued = replay(
+            staff_actor(request), endpoint, event_ids=[each.public_id for each in events.values()]
+        )
+    except ActionError as error:
+        messages.error(request, f"{endpoint.public_id}: {error.message}. {error.fix}".strip())
+    else:
+        messages.success(request, f"{endpoint.public_id}: {queued} queued.")
+
+
+def _attribute(row: Any, neighbour: str, name: str) -> str:
+    return str(getattr(getattr(row, neighbour, None), name, shown.NOTHING))

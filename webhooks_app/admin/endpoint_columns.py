@@ -1,0 +1,113 @@
+"""What lists and pages show of an endpoint and its state; of secrets only that they exist."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from ..models import Endpoint
+from . import shown
+from .endpoint_forms import without_secrets
+
+HEALTH = ("consecutive_failures", "first_failure", "last_failure", "last_success", "window", "held_until")
+
+
+class SituationFilter(admin.SimpleListFilter):
+    """Enabled, disabled, paused or deleted; deleted endpoints are shown on request only."""
+
+    title = "situation"
+    parameter_name = "situation"
+    conditions = {
+        "enabled": Q(deleted_at__isnull=True, state__enabled=True),
+        "disabled": Q(deleted_at__isnull=True, state__enabled=False),
+        "paused": Q(deleted_at__isnull=True, state__paused_at__isnull=False),
+        "deleted": Q(deleted_at__isnull=False),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        """Return the choices."""
+        return [(name, name) for name in self.conditions]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> QuerySet[Endpoint]:
+        """Return the rows of the choice."""
+        return queryset.filter(self.conditions.get(self.value() or "", Q(deleted_at__isnull=True)))
+
+
+class EndpointColumns:
+    """Columns of EndpointAdmin."""
+
+    @admin.display(description="owner")
+    def owner(self, endpoint: Endpoint) -> str:
+        """Return whose it is."""
+        name = endpoint.tenant_id if endpoint.tenant_id is not None else endpoint.partner_id
+        return endpoint.scope if name is None else f"{endpoint.scope} {name}"
+
+    @admin.display(description="host")
+    def host(self, endpoint: Endpoint) -> str:
+        """Return the URL's host; the path is on the endpoint's own page only."""
+        return shown.host(endpoint.url)
+
+    @admin.display(description="situation")
+    def situation(self, endpoint: Endpoint) -> str:
+        """Return whether it receives, and if not, why and since when."""
+        state = endpoint.state
+        if endpoint.deleted_at:
+            return f"deleted {endpoint.deleted_at:%Y-%m-%d %H:%M}"
+        if not state.enabled:
+            since = f" {state.disabled_at:%Y-%m-%d %H:%M}" if state.disabled_at else ""
+            return f"disabled ({state.disabled_reason}){since}"
+        return f"paused {state.paused_at:%Y-%m-%d %H:%M}" if state.paused_at else "enabled"
+
+    @admin.display(description="failures in a row")
+    def consecutive_failures(self, endpoint: Endpoint) -> int:
+        """Return the failed attempts since the last success."""
+        return endpoint.state.consecutive_failures
+
+    @admin.display(description="first of them")
+    def first_failure(self, endpoint: Endpoint) -> Any:
+        """Return when the present row of failures began."""
+        return endpoint.state.first_failure_at
+
+    @admin.display(description="last failure")
+    def last_failure(self, endpoint: Endpoint) -> Any:
+        """Return when an attempt last failed."""
+        return endpoint.state.last_failure_at
+
+    @admin.display(description="last success")
+    def last_success(self, endpoint: Endpoint) -> Any:
+        """Return when an attempt last succeeded."""
+        return endpoint.state.last_success_at
+
+    @admin.display(description="requests in flight, at most now")
+    def window(self, endpoint: Endpoint) -> int:
+        """Return the present window."""
+        return endpoint.state.window
+
+    @admin.display(description="silent until")
+    def held_until(self, endpoint: Endpoint) -> Any:
+        """Return until when the receiver asked for silence."""
+        return endpoint.state.hold_until
+
+    @admin.display(description="headers")
+    def headers_shown(self, endpoint: Endpoint) -> str:
+        """Return the custom headers without secret values."""
+        return shown.pre_json(without_secrets(endpoint.headers))
+
+    @admin.display(description="versions")
+    def secrets_shown(self, endpoint: Endpoint) -> str:
+        """Return which secrets there are, and nothing of what is in them."""
+        rows = endpoint.secrets.defer("sealed").order_by("-version")
+        lines = [
+            f"{row.version}: since {row.created_at:%Y-%m-%d %H:%M}"
+            + (f", ends {row.expires_at:%Y-%m-%d %H:%M}" if row.expires_at else "")
+            + (f", last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "")
+            for row in rows
+        ]
+        return shown.pre("\n".join(lines))
+
+    @admin.display(description="see")
+    def links(self, endpoint: Endpoint) -> str:
+        """Return links to what belongs to the endpoint."""
+        names = {"delivery": "deliveries", "attempt": "attempts", "auditentry": "audit"}
+        return shown.joined(shown.search_link(name, endpoint.public_id, text) for name, text in names.items())

@@ -1,0 +1,126 @@
+"""Forms about endpoints. What a form shows includes no secret: not in a field, not in a hidden one."""
+
+from typing import Any
+
+from django import forms
+
+from ..actions.replay_selection import STATUSES
+from ..core.policies import PRESETS
+from ..models import Endpoint
+from .action_form import ActionForm, LinesField
+
+JSON = forms.Textarea(attrs={"rows": 4, "cols": 60, "class": "vLargeTextField"})
+COMMON = ("url", "method", "description", "events", "identity_ids", "headers")
+LIMITS = ("policy", "policy_overrides", "max_in_flight")
+
+
+def without_secrets(headers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return stored headers without secret values, not even in their sealed form."""
+    return [{name: value for name, value in entry.items() if name != "sealed"} for entry in headers]
+
+
+class EndpointForm(ActionForm[Endpoint]):
+    """What registering and changing have in common. Each field remembers, hidden, what it showed at first."""
+
+    url = forms.CharField(max_length=2048, widget=forms.TextInput(attrs={"size": 80}))
+    events = LinesField(required=False, help_text="One a line: a type, order.* or *. None: receives nothing.")
+    identity_ids = forms.JSONField(
+        required=False, widget=JSON, help_text="A list of identities; empty: no filter; []: receives nothing."
+    )
+    headers = forms.JSONField(
+        required=False,
+        widget=JSON,
+        help_text='[{"name": "X-Team", "value": "…", "secret": true}]; a secret without value keeps its own.',
+    )
+    policy = forms.ChoiceField(choices=[(name, name) for name in PRESETS])
+    policy_overrides = forms.JSONField(
+        required=False, widget=JSON, help_text='Own values in place of the policy\'s: {"waits": [30, 300]}.'
+    )
+    description = forms.CharField(required=False, max_length=500, widget=forms.TextInput(attrs={"size": 80}))
+
+    class Meta:
+        model = Endpoint
+        fields: tuple[str, ...] = (*COMMON, *LIMITS)
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields by their names in the actions; JSON left empty means the default."""
+        empty: dict[str, Any] = {"headers": [], "policy_overrides": {}}
+        return {
+            name: empty.get(name) if value is None else value for name, value in self.cleaned_data.items()
+        }
+
+
+class RegisterForm(EndpointForm):
+    """A new endpoint."""
+
+    tenant_id = forms.CharField(required=False, max_length=128, empty_value=None)
+    partner_id = forms.CharField(
+        required=False, max_length=128, empty_value=None, help_text="Neither: hears of all tenants' events."
+    )
+
+    class Meta(EndpointForm.Meta):
+        fields = ("tenant_id", "partner_id", "environment", *COMMON, *LIMITS)
+
+
+class UpdateForm(EndpointForm):
+    """Changes to an endpoint: only fields that the person touched are sent on."""
+
+    enabled = forms.BooleanField(required=False)
+    retarget_pending = forms.BooleanField(
+        required=False, help_text="With a new URL: send it what is still open for the present one."
+    )
+
+    class Meta(EndpointForm.Meta):
+        fields: tuple[str, ...] = (*COMMON, *LIMITS)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["enabled"] = self.instance.state.enabled
+        self.initial["headers"] = without_secrets(self.instance.headers)
+        for name, each in self.fields.items():
+            each.show_hidden_initial = name != "retarget_pending"
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a change to what somebody else has changed since the page was opened."""
+        for name in self.changes().keys() - {"retarget_pending"}:
+            seen = self.data.get(self.add_initial_prefix(name))
+            if self.fields[name].has_changed(self.initial.get(name), seen):
+                self.add_error(
+                    name, "Somebody changed this since you opened the page. Open it anew, then decide."
+                )
+        return self.cleaned_data
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields that the person touched."""
+        values = self.values()
+        changed = {name: values[name] for name in self.changed_data if name in values}
+        if "url" not in changed:
+            changed.pop("retarget_pending", None)
+        return changed
+
+
+class ConfirmForm(forms.Form):
+    """Nothing to fill in."""
+
+
+class RotateForm(forms.Form):
+    """How long the present secret signs along."""
+
+    overlap_hours = forms.IntegerField(
+        min_value=0,
+        max_value=168,
+        initial=24,
+        help_text="The present secret signs along this long; 0 ends it at once, for one that leaked.",
+    )
+
+
+class ReplayForm(forms.Form):
+    """Which events are sent again."""
+
+    since = forms.DateTimeField(help_text="Events that occurred from then on, at most 1,000. UTC.")
+    until = forms.DateTimeField(required=False, help_text="And before then.")
+    status = forms.ChoiceField(
+        required=False,
+        choices=[("", "whatever became of them"), *((name, name) for name in STATUSES)],
+        help_text="dead: ended, never delivered; failed: open, last attempt failed; succeeded: delivered.",
+    )

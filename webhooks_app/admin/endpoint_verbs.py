@@ -1,0 +1,101 @@
+"""What staff do to one endpoint: a page that asks, then an action, then what came of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from ..actions.actor import Actor
+from ..actions.replay import replay
+from ..actions.rotate_secret import rotate_secret
+from ..actions.test_send import test_send
+from ..exceptions import ActionError
+from ..models import Attempt, Endpoint
+from . import action_pages
+from .base import staff_actor
+from .endpoint_forms import ConfirmForm, ReplayForm, RotateForm
+
+if TYPE_CHECKING:
+    from .endpoints import EndpointAdmin
+
+Answer = tuple[str, str]  # a message, and a secret to show once ("" for none)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One thing to do: the page that asks for it, and how it is done."""
+
+    title: str
+    text: str
+    button: str
+    form: type[forms.Form]
+    act: Callable[[Actor, Endpoint, dict[str, Any]], Answer]
+
+
+def outcome(attempt: Attempt) -> str:
+    """Say in one line what came of a test."""
+    answer = f"answered {attempt.http_status}" if attempt.http_status else "no answer"
+    error = f" ({attempt.error})" if attempt.error else ""
+    return f"{attempt.status}: {answer} in {attempt.duration_ms} ms{error}"
+
+
+def _test(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
+    return f"Test {outcome(test_send(actor, endpoint))}.", ""
+
+
+def _rotate(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
+    rotated = rotate_secret(actor, endpoint, overlap_hours=values["overlap_hours"])
+    return f"Secret {rotated.version} signs from now on.", rotated.secret
+
+
+def _replay(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
+    window = {name: values[name] or None for name in ("since", "until", "status")}
+    return f"{replay(actor, endpoint, **window)} deliveries queued.", ""
+
+
+VERBS: Mapping[str, Verb] = {
+    "test": Verb(
+        "Send a test",
+        "One request with an event of type webhook.test is sent at once. It counts for nothing else.",
+        "Send",
+        ConfirmForm,
+        _test,
+    ),
+    "rotate-secret": Verb(
+        "Rotate the secret",
+        "A new secret is made and shown once. Hand it to the consumer before the present one ends.",
+        "Rotate",
+        RotateForm,
+        _rotate,
+    ),
+    "replay": Verb(
+        "Send again",
+        "Events of the past are sent to this endpoint again, each with the same id and body.",
+        "Send again",
+        ReplayForm,
+        _replay,
+    ),
+}
+
+
+def verb_page(page: "EndpointAdmin", request: HttpRequest, endpoint: Endpoint, verb: Verb) -> HttpResponse:
+    """Ask (GET), or act (POST); the caller has checked the permission."""
+    form = verb.form(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            message, secret = verb.act(staff_actor(request), endpoint, form.cleaned_data)
+        except ActionError as error:
+            form.add_error(None, f"{error.message}. {error.fix}".strip())
+        else:
+            page.log_change(request, endpoint, verb.title)
+            if secret:
+                return action_pages.shown_once(page, request, obj=endpoint, what="secret", secret=secret)
+            messages.info(request, message)
+            return redirect("admin:webhooks_app_endpoint_change", endpoint.pk)
+    return action_pages.plain_form(
+        page, request, form, obj=endpoint, title=verb.title, text=verb.text, button=verb.button
+    )

@@ -29,7 +29,8 @@ def install() -> None:
     real_lookup = socket.getaddrinfo
 
     def check(connection: socket.socket, address: Any) -> None:
-        inet = connection.family in {socket.AF_INET, socket.AF_INET6}
+        # Connecting a datagram socket sends nothing: the guard asks the kernel for the route that way.
+        inet = connection.family in {socket.AF_INET, socket.AF_INET6} and connection.type != socket.SOCK_DGRAM
         if inet and not is_local(address[0]):
             _refuse(f"connection to {address[0]}")
 

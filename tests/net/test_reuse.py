@@ -258,16 +258,17 @@ def test_memory_stays_flat_over_many_requests(serve, transport_to):
     server = serve(answers(reply(body=b"x" * 2000)))
     server.requests = _Forgetful()
     transport = transport_to(server)
-    for _ in range(50):
-        assert transport.post(request_to(server, total_timeout=10)).ok
-    tracemalloc.start()
-    try:
-        gc.collect()
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(200):
+
+    def size_after(requests: int) -> int:
+        for _ in range(requests):
             assert transport.post(request_to(server, total_timeout=10)).ok
         gc.collect()
-        assert tracemalloc.get_traced_memory()[0] - before < 60_000
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        warm = size_after(50)
+        assert size_after(300) - warm < 20_000
     finally:
         tracemalloc.stop()
 

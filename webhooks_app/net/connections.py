@@ -65,7 +65,7 @@ class GuardedConnection(HTTPConnection):
         budget.phase = limits.TLS
         connection.settimeout(max(0.001, until - monotonic()))
         self._born = monotonic()
-        budget.peer = self._peer = connection.getpeername()[0]
+        budget.peer = self._peer = connection.peer
         return connection
 
     @property

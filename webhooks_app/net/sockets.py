@@ -20,6 +20,7 @@ class GuardedSocket(socket.socket):
     """A socket whose every read and write gets what is left of the attempt's time and bytes."""
 
     budget: Budget | None = None
+    peer: str | None = None
     spoiled = False
     _muted = False
 
@@ -87,6 +88,7 @@ def _connected(address: str, port: int, *, timeout: float) -> GuardedSocket:
         connection.settimeout(timeout)
         connection.connect((address, port))
         _check_peer(connection, address)
+        connection.peer = address
     except BaseException:
         connection.close()
         raise
@@ -95,6 +97,9 @@ def _connected(address: str, port: int, *, timeout: float) -> GuardedSocket:
 
 def _check_peer(connection: socket.socket, address: str) -> None:
     """The peer is the verified address, and not ourselves (a loopback port can connect to itself)."""
-    peer, own = connection.getpeername()[:2], connection.getsockname()[:2]
+    try:
+        peer, own = connection.getpeername()[:2], connection.getsockname()[:2]
+    except OSError as error:
+        raise ConnectionResetError(errno.ECONNRESET, "reset while connecting") from error
     if ip_address(peer[0]) != ip_address(address) or peer == own:
         raise ConnectionRefusedError(errno.ECONNREFUSED, "connected to somebody else")

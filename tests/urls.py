@@ -1,4 +1,4 @@
-"""URLs of the test suite: the app as a host mounts it, and the admin."""
+"""URLs of the test suite: the app under a prefix, so that no path is hard-coded, and the admin."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -8,4 +8,4 @@ import webhooks_app
 
 urlpatterns = [path("admin/", admin.site.urls)]
 if module_has_submodule(webhooks_app, "urls"):
-    urlpatterns.append(path("", include("webhooks_app.urls")))
+    urlpatterns.append(path("webhooks/", include("webhooks_app.urls")))

@@ -1,6 +1,5 @@
 """Ending open deliveries from outside of the path: in batches, and never one that is being sent."""
 
-import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +9,9 @@ from django.db.models import Q
 
 from ..core.states import PENDING, State, move
 from ..models import Delivery
-from ..pipeline import clock
-from ..signals import delivery_ended
+from ..pipeline import announce, clock
+from ..pipeline.work import Ended
 from .locking import lock_state
-
-logger = logging.getLogger("webhooks_app.actions")
 
 BATCH = 500
 
@@ -43,8 +40,8 @@ def end_open(alias: str, endpoint_id: int, end: End, *, only: Collection[int] | 
         rows = Delivery.objects.using(alias).filter(
             chosen, unleased(now), endpoint_id=endpoint_id, state=PENDING
         )
-        batch = list(rows.order_by("id").values_list("pk", "event_id", "attempts")[:BATCH])
-        Delivery.objects.using(alias).filter(pk__in=[row[0] for row in batch]).update(
+        batch = list(rows.order_by("id")[:BATCH])
+        Delivery.objects.using(alias).filter(pk__in=[row.pk for row in batch]).update(
             state=move(PENDING, end.state),
             last_error=end.error,
             finished_at=now,
@@ -52,7 +49,8 @@ def end_open(alias: str, endpoint_id: int, end: End, *, only: Collection[int] | 
             lease_token=None,
             lease_until=None,
         )
-        transaction.on_commit(lambda: _announce(endpoint_id, batch, end), using=alias, robust=True)
+        ended = [_ended(row, end) for row in batch]
+        transaction.on_commit(lambda: announce.ended(ended, now), using=alias, robust=True)
     return len(batch)
 
 
@@ -61,14 +59,7 @@ def unleased(now: datetime) -> Q:
     return Q(lease_until__isnull=True) | Q(lease_until__lt=now)
 
 
-def _announce(endpoint_id: int, batch: list[tuple[int, int, int]], end: End) -> None:
-    for pk, event_id, attempts in batch:
-        logger.warning("delivery %d ended: %s (%s)", pk, end.state, end.error)
-        delivery_ended.send_robust(
-            sender=Delivery,
-            endpoint_id=endpoint_id,
-            event_id=event_id,
-            state=str(end.state),
-            error=end.error,
-            attempts=attempts,
-        )
+def _ended(row: Delivery, end: End) -> Ended:
+    return Ended(
+        row.pk, row.endpoint_id, row.event_id, str(end.state), end.error, row.attempts, row.occurred_at
+    )

@@ -1,32 +1,31 @@
-"""What the host says about its tenants: its own class (TENANCY), else the tables Tenant and Partner."""
+"""Questions about tenants that the path does not ask: who belongs to a partner, how long rows are kept."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from django.utils.module_loading import import_string
+from django.db import connections
 
 from .. import conf
 from ..models import Endpoint, Tenant
+from ..pipeline.dialect import dialect_of
+from ..pipeline.tenancy import host, partners_of
 
 
 def partner_of(alias: str, tenant_id: str) -> str | None:
     """Return the tenant's partner; a tenant nobody knows has none."""
-    host = _host(conf.current().TENANCY)
-    if host is not None:
-        return host.partner_of(tenant_id)  # type: ignore[no-any-return]
-    return Tenant.objects.using(alias).filter(pk=tenant_id).values_list("partner_id", flat=True).first()
+    with connections[alias].cursor() as cursor:
+        return partners_of(cursor, dialect_of(connections[alias]), [tenant_id]).get(tenant_id)
 
 
 def tenants_of(alias: str, partner_id: str) -> Iterable[str | None]:
     """Return the partner's tenants; of those that only the host's class knows, the ones with endpoints."""
-    host = _host(conf.current().TENANCY)
-    if host is None:
+    own_class = host()
+    if own_class is None:
         return Tenant.objects.using(alias).filter(partner_id=partner_id).values_list("pk", flat=True)
     known = Endpoint.objects.using(alias).filter(tenant_id__isnull=False, deleted_at__isnull=True)
     ids = known.order_by("tenant_id").values_list("tenant_id", flat=True).distinct()
-    return [tenant_id for tenant_id in ids if host.partner_of(tenant_id) == partner_id]
+    return [tenant_id for tenant_id in ids if own_class.partner_of(tenant_id) == partner_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +42,11 @@ class Retention:
 def retention(alias: str) -> Retention:
     """Return the retention: the tenant's own days, else RETENTION_DAYS; the tables are read once, here."""
     default = conf.current().RETENTION_DAYS
-    host = _host(conf.current().TENANCY)
-    if host is not None:
-        ask = lru_cache(maxsize=None)(host.retention_days)
+    own_class = host()
+    if own_class is not None:
+        ask = lru_cache(maxsize=None)(own_class.retention_days)
         return Retention(lambda tenant_id: (tenant_id is not None and ask(tenant_id)) or default, 0)
     rows = Tenant.objects.using(alias).filter(retention_days__gt=0)
     own: dict[str | None, int | None] = dict(rows.values_list("pk", "retention_days"))
     shortest = min([default, *(days for days in own.values() if days)])
     return Retention(lambda tenant_id: own.get(tenant_id) or default, shortest)
-
-
-@lru_cache(maxsize=4)
-def _host(path: str | None) -> Any:
-    return None if path is None else import_string(path)()

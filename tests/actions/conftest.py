@@ -1,0 +1,36 @@
+"""Settings and observers for the tests of the actions."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from webhooks_app.destinations import https
+from webhooks_app.pipeline import doorbell
+
+NETWORK = {
+    "ALLOW_NETWORKS": ["127.0.0.0/8"],
+    "STATIC_HOSTS": {"*.customer.com": ["127.0.0.1"], "hooks.private.com": ["10.0.0.1"]},
+    "QUEUE": "poll",
+}
+
+
+@pytest.fixture(autouse=True)
+def network(settings: Any) -> Iterator[Callable[..., None]]:
+    """Names that resolve without DNS; call it to change further settings of the app."""
+
+    def change(**values: Any) -> None:
+        settings.WEBHOOKS = {**settings.WEBHOOKS, **values}
+        https.reset()
+
+    change(**NETWORK)
+    yield change
+    https.reset()
+
+
+@pytest.fixture
+def rung(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The endpoints that the doorbell was rung for, after commits."""
+    woken: list[int] = []
+    monkeypatch.setattr(doorbell, "ring", lambda *, endpoint_ids=(), **_: woken.extend(endpoint_ids))
+    return woken

@@ -1,0 +1,60 @@
+"""Endpoints and committed events, made quickly but like the product makes them."""
+
+import os
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.test import override_settings
+from django.utils import timezone
+
+from bench import sample
+from webhooks_app.core.secrets import generate_from
+from webhooks_app.destinations.sealing import seal_secret
+from webhooks_app.events import emit_many
+from webhooks_app.ids import new_id
+from webhooks_app.models import Endpoint, EndpointSecret, EndpointState
+
+CHUNK = 1_000
+
+
+def add_endpoints(owners: Sequence[tuple[str, str]]) -> list[int]:
+    """Register an endpoint for each (tenant, URL); return their keys."""
+    now = timezone.now()
+    endpoints = [
+        Endpoint(
+            public_id=new_id("whk"), tenant_id=tenant, url=url, events=["*"], created_at=now, updated_at=now
+        )
+        for tenant, url in owners
+    ]
+    Endpoint.objects.bulk_create(endpoints, batch_size=CHUNK)
+    EndpointState.objects.bulk_create([EndpointState(endpoint=each) for each in endpoints], batch_size=CHUNK)
+    EndpointSecret.objects.bulk_create([_secret(each) for each in endpoints], batch_size=CHUNK)
+    return [endpoint.pk for endpoint in endpoints]
+
+
+def _secret(endpoint: Endpoint) -> EndpointSecret:
+    sealed = seal_secret(endpoint.public_id, 1, generate_from(os.urandom(32)))
+    return EndpointSecret(endpoint=endpoint, version=1, sealed=sealed, created_at=endpoint.created_at)
+
+
+def commit_events(tenants: Sequence[str], *, together: bool = False) -> None:
+    """Emit an event for each tenant named, without a wake: whoever measures rings when the clock starts.
+
+    `together` commits all in one transaction.
+    """
+    size = len(tenants) if together else CHUNK
+    # A queue that publishes nothing.
+    with override_settings(WEBHOOKS=settings.WEBHOOKS | {"QUEUE": "poll"}):
+        for start in range(0, len(tenants), size):
+            with transaction.atomic():
+                emit_many(
+                    {"type": sample.TYPE, "data": sample.data(), "tenant": tenant}
+                    for tenant in tenants[start : start + size]
+                )
+
+
+def analyze() -> None:
+    """Give the planner the statistics that autovacuum would have gathered by now."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")

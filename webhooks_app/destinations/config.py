@@ -3,13 +3,14 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from json import dumps
 
-from ..conf import current
-from ..core.policies import PRESETS, Policy, PolicyError, with_overrides
+from ..core.policies import Policy
 from ..core.sealing import SealingError
 from ..core.secrets import SecretError, parse
 from ..core.signing import SigningError, SigningKey
 from ..models import Endpoint, EndpointSecret
+from .policy import resolve
 from .sealing import open_header, open_secret
 
 
@@ -72,7 +73,7 @@ def _config(endpoint: Endpoint, secrets: list[EndpointSecret]) -> EndpointConfig
         kind=endpoint.kind,
         url=endpoint.url,
         method=endpoint.method,
-        policy=policy_of(endpoint),
+        policy=resolve(endpoint.policy, dumps(endpoint.policy_overrides, sort_keys=True)),
         keys=keys,
         headers=headers,
         fault=fault or ("" if keys else "secret_unavailable"),
@@ -88,12 +89,3 @@ def _header(endpoint: Endpoint, header: dict[str, str]) -> tuple[str, str]:
     if header.get("secret"):
         return header["name"], open_header(endpoint.public_id, header["name"], header["sealed"])
     return header["name"], header["value"]
-
-
-def policy_of(endpoint: Endpoint) -> Policy:
-    """Return the endpoint's policy; a row whose policy or overrides are no longer valid gets the default."""
-    preset = PRESETS.get(endpoint.policy) or PRESETS[current().DEFAULT_POLICY]
-    try:
-        return with_overrides(preset, endpoint.policy_overrides)
-    except PolicyError:
-        return preset

@@ -4,7 +4,11 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
+from django.db import DatabaseError
+
+from ..destinations.base import Sent
 from ..destinations.config import EndpointConfig, load_configs
 from . import announce
 from .judge import judge
@@ -82,11 +86,40 @@ class Batch:
         announce.recorded(result, self.lease.now(time.monotonic()))
         return result
 
+    def record_singly(self, alias: str, configs: Configs) -> None:
+        """Record outcome by outcome, after all together were refused: one faulty one stops no other.
+
+        An outcome that cannot be written is recorded without what its receiver answered.
+        """
+        with self._lock:
+            done, self._done = self._done, []
+        try:
+            while done:
+                self._record_one(done[0], alias, configs)
+                del done[0]
+        finally:
+            with self._lock:
+                self._done = done + self._done
+
+    def _record_one(self, done: Done, alias: str, configs: Configs) -> None:
+        try:
+            result = _record(alias, self.lease, [done], configs)
+        except DatabaseError:
+            result = _record(alias, self.lease, [_bare(done)], configs)
+        announce.recorded(result, self.lease.now(time.monotonic()))
+
     def give_up(self) -> int:
         """Forget outcomes that could not be recorded before the claim lapsed; another worker has it."""
         with self._lock:
             dropped, self._done = len(self._done), []
         return dropped
+
+
+def _bare(done: Done) -> Done:
+    if done.sent is None:
+        return done
+    result = replace(done.sent.result, headers=(), body=b"", detail="unrecordable", target_ip=None)
+    return replace(done, sent=Sent(result))
 
 
 def _record(alias: str, lease: Lease, done: list[Done], configs: Configs) -> Recorded:

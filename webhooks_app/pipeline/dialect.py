@@ -86,7 +86,8 @@ class PostgreSQL:
         cursor.execute(_GUARD if durable else _GUARD + "; SET LOCAL synchronous_commit = off")
 
 
-_GUARD = "SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '10s'"
+_GUARD = """SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '10s';
+SET LOCAL statement_timeout = '30s'"""
 
 
 class SQLite:

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 
 from django.db import transaction
 
-from ..conf import current
 from .hints import Hints
 from .queue import InlineQueue, Queue, make_queue
 
@@ -117,6 +116,12 @@ def bell() -> Doorbell:
     return _bell
 
 
+def install(queue: Queue) -> None:
+    """Make this process's hints go to `queue`, whatever the setting QUEUE says."""
+    global _bell
+    _bell = Doorbell(queue)
+
+
 def reset() -> None:
     """Forget the doorbell: after a fork its thread is gone, and tests change the queue."""
     global _bell, _making
@@ -129,7 +134,7 @@ def ring(
     """Publish hints soon. `later` maps endpoints to seconds."""
     hints = Hints()
     hints.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later)
-    if hints and current().QUEUE != "poll":
+    if hints:
         bell().ring(hints)
 
 

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from functools import partial
 
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections
 
 from ..conf import current
 from . import announce
@@ -69,13 +69,20 @@ class Engine:
     def _run(self) -> None:
         try:
             while not (self._stopping.is_set() and not self._batches and not self._tickets):
-                self._take_in()
-                self._record_ripe()
-                self._advance()
-                self.senders.grow()
+                self._turn()
         finally:
             self.senders.close()
             connections.close_all()
+
+    def _turn(self) -> None:
+        try:
+            self._take_in()
+            self._record_ripe()
+            self._advance()
+            self.senders.grow()
+        except Exception:  # the pump must go on, or every task of this process would wait for ever
+            logger.exception("the delivery engine met a fault")
+            time.sleep(RECORD_AGAIN)
 
     def _take_in(self) -> None:
         try:
@@ -97,14 +104,23 @@ class Engine:
 
     def _record(self, batch: Batch) -> None:
         try:
-            batch.record(self.alias, self.configs)
-        except (DatabaseError, InterfaceError) as error:
-            is_passing(self.alias, error)
+            self._write(batch)
+        except Exception as error:  # the outcomes are kept and tried again while the claim holds
             now = time.monotonic()
             batch.retry_at = now + RECORD_AGAIN
             logger.warning("a record failed (%s) and is repeated", type(error).__name__)
             if batch.lease.seconds_left(now) <= 0:
                 logger.error("%d outcomes were not recorded in time; they are sent again", batch.give_up())
+
+    def _write(self, batch: Batch) -> None:
+        try:
+            batch.record(self.alias, self.configs)
+        except (OperationalError, InterfaceError) as error:
+            is_passing(self.alias, error)
+            raise
+        except DatabaseError:
+            logger.exception("a record was refused; its outcomes are written one by one")
+            batch.record_singly(self.alias, self.configs)
 
     def _advance(self) -> None:
         for _ in range(len(self._tickets)):

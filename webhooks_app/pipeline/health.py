@@ -68,7 +68,7 @@ def changed_states(
 ) -> dict[int, StateRow]:
     """Apply the outcomes, in order, to the rows; return those that changed."""
     by_endpoint: dict[int, list[Judged]] = {}
-    for each in judged:
+    for each in sorted(judged, key=lambda one: one.done.finished_at):
         by_endpoint.setdefault(each.job.endpoint_id, []).append(each)
     for endpoint_id, outcomes in by_endpoint.items():
         state = states.get(endpoint_id)

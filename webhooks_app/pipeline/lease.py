@@ -9,19 +9,17 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
-from json import loads
 from typing import Any
 
 from django.db import connections
 
-from ..conf import current
-from ..core.policies import PRESETS, Policy, PolicyError, with_overrides
+from ..destinations.policy import resolve
 from ..ids import new_token
 from . import clock
 from .claim import candidates, end_of_life, mark
 from .dialect import Dialect, dialect_of
 from .gates import BATCH_IN_ALL, Gate, Room, probe_size, share, take_turns
+from .tenancy import is_suspended, retention_days
 from .transactions import short
 from .work import Job, Lease
 
@@ -84,7 +82,7 @@ _STATES = """SELECT endpoint_id, enabled, paused_at IS NOT NULL, hold_until, "wi
 generation, {now} FROM webhooks_app_endpointstate WHERE {ids} ORDER BY endpoint_id {lock}"""
 
 _GATES = """SELECT e.id, e.deleted_at IS NOT NULL, e.max_in_flight, e.revision, e.policy, e.policy_overrides,
-t.suspended_at IS NOT NULL OR p.suspended_at IS NOT NULL, t.retention_days,
+t.suspended_at IS NOT NULL OR p.suspended_at IS NOT NULL, t.retention_days, e.tenant_id, e.partner_id,
 (SELECT count(*) FROM webhooks_app_delivery d
  WHERE d.endpoint_id = e.id AND d.lease_token IS NOT NULL AND d.lease_until >= %s)
 FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_id
@@ -110,7 +108,7 @@ def _gate(dialect: Dialect, state: tuple[Any, ...], endpoint: tuple[Any, ...]) -
         endpoint_id=state[0],
         enabled=bool(state[1]),
         deleted=bool(endpoint[1]),
-        held=bool(state[2]) or bool(endpoint[6]),
+        held=bool(state[2]) or bool(endpoint[6]) or is_suspended(endpoint[8], endpoint[9]),
         hold_until=dialect.moment(state[3]),
         window=state[4],
         starved=bool(state[5]),
@@ -118,19 +116,10 @@ def _gate(dialect: Dialect, state: tuple[Any, ...], endpoint: tuple[Any, ...]) -
         generation=state[7],
         max_in_flight=endpoint[2],
         revision=endpoint[3],
-        policy=_policy(endpoint[4], endpoint[5]),
-        retention_days=endpoint[7] or current().RETENTION_DAYS,
-        live=endpoint[8],
+        policy=resolve(endpoint[4], endpoint[5]),
+        retention_days=endpoint[7] or retention_days(endpoint[8]),
+        live=endpoint[10],
     )
-
-
-@lru_cache(maxsize=4096)
-def _policy(name: str, overrides: str) -> Policy:
-    preset = PRESETS.get(name) or PRESETS[current().DEFAULT_POLICY]
-    try:
-        return with_overrides(preset, loads(overrides))
-    except PolicyError:
-        return preset
 
 
 def _grants(gates: Sequence[Gate], now: datetime, room: Room) -> dict[int, int]:

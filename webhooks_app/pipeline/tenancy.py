@@ -24,6 +24,21 @@ def _instance(path: str | None) -> Any:
     return None if path is None else import_string(path)()
 
 
+def is_suspended(tenant_id: str | None, partner_id: str | None) -> bool:
+    """Whether the host's class holds this scope's endpoints; the lease itself reads the tables."""
+    own = host()
+    return (
+        own is not None and (tenant_id or partner_id) is not None and own.is_suspended(tenant_id, partner_id)
+    )
+
+
+def retention_days(tenant_id: str | None) -> int:
+    """Return the days of retention that the host's class or the settings give."""
+    own = host()
+    days = own.retention_days(tenant_id) if own is not None and tenant_id is not None else None
+    return days or current().RETENTION_DAYS
+
+
 def partners_of(cursor: Any, dialect: Dialect, tenant_ids: Collection[str]) -> dict[str, str]:
     """Return the partner of each tenant that has one."""
     own = host()

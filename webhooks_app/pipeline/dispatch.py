@@ -55,7 +55,7 @@ def read_entries(cursor: Any, dialect: Dialect, limit: int, *, only: int | None 
 
 def _entry(dialect: Dialect, row: Sequence[Any]) -> Entry:
     times = [dialect.moment(value) for value in row[10:13]]
-    return Entry(*row[:10], *times)  # type: ignore[arg-type]
+    return Entry(*row[:10], *times)
 
 
 def has_waiting(alias: str) -> bool:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
+from django.db import InterfaceError, OperationalError, connections, transaction
 
 from .dialect import dialect_of
 
@@ -46,7 +46,7 @@ def _once(alias: str, work: Callable[[Any], T], durable: bool) -> T:
         return work(cursor)
 
 
-def is_passing(alias: str, error: DatabaseError) -> bool:
+def is_passing(alias: str, error: Exception) -> bool:
     """Whether the fault may pass by itself; closes a connection that is lost: the next use dials anew."""
     if getattr(error.__cause__, "sqlstate", None) in _REPEATABLE or "database is locked" in str(error):
         return True

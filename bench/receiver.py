@@ -5,7 +5,7 @@
     GET  /-/stats                             figures of each group
     GET  /-/reset                             forget everything
 
-A body with `"t":<monotonic seconds>` gives a latency; the clock is the machine's own, the same for all processes.
+A body with `"t":<monotonic seconds>` gives a latency; all processes of a machine share that clock.
 """
 
 import asyncio

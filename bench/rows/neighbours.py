@@ -41,7 +41,7 @@ def four_hanging(run: Run) -> Iterator[Result]:
 
 
 def beside_hanging(run: Run) -> Iterator[Result]:
-    """A fifth of the endpoints hang: percentiles of the others, first unknown, then known, and without them."""
+    """A fifth of the endpoints hang: latencies of the others, first unknown, then known, and without them."""
     hang, span = run.size(15, 3), run.size(10, 3)
     without = _arm(run, hanging=0, hang=0, span=span)
     beside = _arm(run, hanging=HANGING, hang=hang, span=span)
@@ -55,7 +55,7 @@ def beside_hanging(run: Run) -> Iterator[Result]:
 
 
 def _arm(run: Run, *, hanging: int, hang: int, span: int) -> dict[str, dict[str, Any]]:
-    """Send every event to all endpoints: for `span` seconds to unknown ones, and again once they are known."""
+    """Send every event to all endpoints: for `span` seconds to unknown ones, again once they are known."""
     with run.stage() as stage:
         good = stage.receiver.endpoint("healthy")
         bad = stage.receiver.endpoint("hanging", wait_ms=hang * 1000)

@@ -142,9 +142,9 @@ def _replay(request: HttpRequest, endpoint: Endpoint, event_pks: list[int]) -> N
             staff_actor(request), endpoint, event_ids=[each.public_id for each in events.values()]
         )
     except ActionError as error:
-        messages.error(request, f"{endpoint.public_id}: {error.message}. {error.fix}".strip())
+        messages.error(request, f"Endpoint {endpoint.public_id}: {error.message}. {error.fix}".strip())
     else:
-        messages.success(request, f"{endpoint.public_id}: {queued} queued.")
+        messages.success(request, f"Endpoint {endpoint.public_id}: {queued} queued.")
 
 
 def _attribute(row: Any, neighbour: str, name: str) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 
+from .. import conf
 from ..actions.replay_selection import STATUSES
 from ..core.policies import PRESETS
 from ..models import Endpoint
@@ -60,6 +61,10 @@ class RegisterForm(EndpointForm):
 
     class Meta(EndpointForm.Meta):
         fields = ("tenant_id", "partner_id", "environment", *COMMON, *LIMITS)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["policy"] = conf.current().DEFAULT_POLICY
 
 
 class UpdateForm(EndpointForm):

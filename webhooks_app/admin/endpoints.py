@@ -205,9 +205,9 @@ class EndpointAdmin(EndpointColumns, WebhooksAdmin[Endpoint]):
             try:
                 attempt = test_send(staff_actor(request), endpoint)
             except ActionError as error:
-                messages.error(request, f"{endpoint}: {error.message}.")
+                messages.error(request, f"Endpoint {endpoint}: {error.message}.")
             else:
-                messages.info(request, f"{endpoint}: {outcome(attempt)}.")
+                messages.info(request, f"Endpoint {endpoint}: {outcome(attempt)}.")
 
     def _switch(
         self, request: HttpRequest, queryset: QuerySet[Endpoint], verb: Callable[[Actor, Endpoint], object]
@@ -218,7 +218,7 @@ class EndpointAdmin(EndpointColumns, WebhooksAdmin[Endpoint]):
                 verb(staff_actor(request), endpoint)
                 done += 1
             except ActionError as error:
-                messages.error(request, f"{endpoint}: {error.message}.")
+                messages.error(request, f"Endpoint {endpoint}: {error.message}.")
         messages.success(request, f"{done} done.")
 
 

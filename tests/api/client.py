@@ -72,7 +72,7 @@ def check_problem(response: HttpResponse) -> None:
     assert set(body) == PROBLEM
     assert body["status"] == response.status_code
     assert body["request_id"] == response["Request-Id"]
-    assert body["title"] and body["detail"] and body["fix"]
+    assert all(body[name] for name in ("title", "detail", "fix"))
     assert body["type"] == f"{ROOT}/docs/#{body['code']}"
 
 

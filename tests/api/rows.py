@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from django.apps import apps
+
 from webhooks_app.actions.actor import Actor, operator
 from webhooks_app.actions.register_endpoint import register_endpoint
 from webhooks_app.models import Attempt, Delivery, Endpoint, Event
@@ -43,7 +45,7 @@ def delivery(of: Endpoint, about: Event | None = None, **fields: Any) -> Deliver
 def attempt(of: Endpoint, job: Delivery | None = None, **fields: Any) -> Attempt:
     """Return an attempt, of a test when there is no delivery."""
     values = {
-        "id": uuid.uuid4(),
+        "id": uuid.UUID(int=(1 << 100) + next(_numbers)),
         "event_id": "evt_1",
         "event_type": "order.paid",
         "number": 1,
@@ -56,3 +58,11 @@ def attempt(of: Endpoint, job: Delivery | None = None, **fields: Any) -> Attempt
         **fields,
     }
     return Attempt.objects.create(endpoint=of, delivery=job, **values)
+
+
+def snapshot() -> dict[str, list[Any]]:
+    """Return everything the app has stored, but when a key was last used."""
+    models = [
+        model for model in apps.get_app_config("webhooks_app").get_models() if model.__name__ != "ApiKey"
+    ]
+    return {model.__name__: list(model.objects.order_by("pk").values()) for model in models}

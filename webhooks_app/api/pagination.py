@@ -17,8 +17,6 @@ Row = TypeVar("Row", bound=Model)
 DEFAULT_LIMIT: Final = 25
 MAX_LIMIT: Final = 100
 
-_signer: Final = Signer(salt="webhooks_app.api.cursor", sep=".")
-
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -55,13 +53,17 @@ def page_of(
     return page, _write(getattr(page[-1], key), listing) if more else None
 
 
+def _signer() -> Signer:
+    return Signer(salt="webhooks_app.api.cursor", sep=".")
+
+
 def _write(key: Any, listing: Listing) -> str:
-    return _signer.sign_object([key if isinstance(key, int) else str(key), listing.mark()])
+    return _signer().sign_object([key if isinstance(key, int) else str(key), listing.mark()])
 
 
 def _read(cursor: str, listing: Listing) -> Any:
     try:
-        key, mark = _signer.unsign_object(cursor)
+        key, mark = _signer().unsign_object(cursor)
     except BadSignature:
         key = mark = None
     if mark != listing.mark():

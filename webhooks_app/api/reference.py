@@ -7,8 +7,8 @@ from typing import Any
 from .problems import MEDIA_TYPE
 
 Schema = Mapping[str, Any]
-# An object inside an object inside an object: deeper ones are told by their type alone.
-_DEPTH = 3
+# Objects nested deeper than this are told by their type alone.
+_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)

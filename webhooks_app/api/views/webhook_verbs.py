@@ -31,7 +31,7 @@ class RotateSecretView(ApiView):
             permission=WEBHOOKS_MANAGE,
             body=RotateSecret,
             answer=WebhookRotated,
-            errors=("webhook_not_found",),
+            errors=("webhook_not_found", "too_many_secrets"),
         )
     }
 
@@ -82,7 +82,7 @@ class ReplayView(ApiView):
             body=Replay,
             answer=Queued,
             status=202,
-            errors=("webhook_not_found", "event_not_found", "webhook_disabled", "delivery_in_flight"),
+            errors=("webhook_not_found", "webhook_disabled"),
         )
     }
 

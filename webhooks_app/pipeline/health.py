@@ -55,7 +55,7 @@ def lock_states(
     rows = cursor.fetchall()
     states = {}
     for row in rows:
-        columns = [
+        columns: list[Any] = [
             dialect.moment(value) if place in _TIMES else value for place, value in enumerate(row[:13])
         ]
         columns[1], columns[6] = bool(columns[1]), bool(columns[6])

@@ -126,7 +126,7 @@ class Server:
     def close(self) -> None:
         """Stop, and wait for every thread."""
         self.stopping.set()
-        for each in [self.listener, *self._open]:
+        for each in [self.listener, *list(self._open)]:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()

@@ -287,6 +287,14 @@ class TestReplyHeaders:
         assert result.header("retry-after") == "5"
 
 
+def test_a_caller_who_wants_no_body(serve, transport_to):
+    server = serve(answers(reply(body=b"")))
+    transport = transport_to(server)
+    for _ in range(2):
+        result = post(transport, server, reply_bytes=0)
+        assert (result.error, result.body) == ("", b"")
+
+
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
 def test_the_reply_is_cut_where_the_caller_says(serve, transport_to, kept):
     server = serve(answers(OK))

@@ -32,7 +32,7 @@ class HttpTransport:
         self._inherited: list[GuardedAdapter] = []
 
     def post(self, request: Request) -> AttemptResult:
-        """Send one request.
+        """Send one request; whatever the network does is a result, never an exception.
 
         A redirect is an answer like any other, and never followed. A kept connection that dies before
         the first byte of a reply is replaced once, within the same attempt.
@@ -51,7 +51,7 @@ class HttpTransport:
 
     def close(self) -> None:
         """Close the idle connections."""
-        self._adapter.close()
+        self._own_adapter().close()
 
     def _check(self, url: str) -> Target:
         return guard.target_of(url, self._options)

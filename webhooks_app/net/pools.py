@@ -50,8 +50,11 @@ class GuardedPools(PoolManager):
         key = (target.scheme, target.host, target.port)
         now = monotonic()
         self._used[key] = now
-        if now >= self._next_sweep:
-            self._sweep(now)
+        if now >= self._next_sweep and self._sweeping.acquire(blocking=False):
+            try:
+                self._sweep(now)
+            finally:
+                self._sweeping.release()
         pool = self.pools.get(key)  # type: ignore[call-overload]
         return pool or self.connection_from_pool_key(key, self._context(target))  # type: ignore[arg-type]
 
@@ -62,9 +65,9 @@ class GuardedPools(PoolManager):
         return context | self.connection_pool_kw
 
     def _sweep(self, now: float) -> None:
-        with self._sweeping:
-            self._next_sweep = now + _SWEEP_EVERY
-            oldest = now - self._options.conn_max_age
-            for key in [key for key, used in self._used.items() if used < oldest]:
+        self._next_sweep = now + _SWEEP_EVERY
+        oldest = now - self._options.conn_max_age
+        for key, used in list(self._used.items()):
+            if used < oldest:
                 self._used.pop(key, None)
                 self.pools.pop(key, None)  # type: ignore[call-overload]

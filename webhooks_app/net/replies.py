@@ -77,4 +77,4 @@ def _read(raw: Any, data: bytearray, kept: int) -> bool:
         if not chunk:
             return True
         data += chunk
-    return bool(raw.length_remaining == 0)
+    return bool(kept and raw.length_remaining == 0)

@@ -32,7 +32,7 @@ class Transport(Protocol):
     """Sends requests for a whole process: safe to share between threads and across forks."""
 
     def post(self, request: Request) -> AttemptResult:
-        """Send one request, and tell what happened; failures are results, never exceptions."""
+        """Send one request, and tell what happened; what goes wrong on the network is a result too."""
 
     def close(self) -> None:
         """Close the idle connections. The transport stays usable."""

@@ -3,9 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from django.conf import settings
 from django.db import connection, transaction
-from django.test import override_settings
 from django.utils import timezone
 
 from bench import sample
@@ -14,6 +12,8 @@ from webhooks_app.destinations.sealing import seal_secret
 from webhooks_app.events import emit_many
 from webhooks_app.ids import new_id
 from webhooks_app.models import Endpoint, EndpointSecret, EndpointState
+from webhooks_app.pipeline import doorbell
+from webhooks_app.pipeline.queue import PollQueue
 
 CHUNK = 1_000
 
@@ -44,14 +44,16 @@ def commit_events(tenants: Sequence[str], *, together: bool = False) -> None:
     `together` commits all in one transaction.
     """
     size = len(tenants) if together else CHUNK
-    # A queue that publishes nothing.
-    with override_settings(WEBHOOKS=settings.WEBHOOKS | {"QUEUE": "poll"}):
+    doorbell.install(PollQueue())
+    try:
         for start in range(0, len(tenants), size):
             with transaction.atomic():
                 emit_many(
                     {"type": sample.TYPE, "data": sample.data(), "tenant": tenant}
                     for tenant in tenants[start : start + size]
                 )
+    finally:
+        doorbell.reset()
 
 
 def analyze() -> None:

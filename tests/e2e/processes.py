@@ -1,0 +1,166 @@
+"""Real processes of the product: Celery workers and beat, with their signals and logs."""
+
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+from scripts.processes import descendants, signal_tree, wait_until
+from tests.e2e.choice import Choice
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 40.0
+
+_numbers = itertools.count(1)
+
+
+class ProcessError(RuntimeError):
+    """A process did not do what it was started for; the message holds the end of its log."""
+
+
+class Process:
+    """One process with its children, in a session of its own."""
+
+    name = "process"
+    ready_mark = ""
+
+    def __init__(self, folder: Path, choice: Choice) -> None:
+        self.log = folder / f"{self.name}-{next(_numbers)}.log"
+        self._folder = folder
+        self._environment = choice.environment()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        """Return the command line."""
+        raise NotImplementedError
+
+    def start(self, *, wait: bool = True, environment: dict[str, str] | None = None) -> Self:
+        """Start, and wait until the log says that it is ready."""
+        with self.log.open("ab") as out:
+            self._process = subprocess.Popen(
+                self.command(),
+                cwd=ROOT,
+                env={**self._environment, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self.await_ready() if wait else self
+
+    def await_ready(self) -> Self:
+        """Wait until the log says that it is ready."""
+        wait_until(lambda: self.said(self.ready_mark) or not self.running, seconds=START_SECONDS, every=0.05)
+        if not self.running or not self.said(self.ready_mark):
+            raise ProcessError(f"{self.name} did not start:\n{self.text()[-3000:]}")
+        return self
+
+    def text(self) -> str:
+        """Return what the process wrote so far."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def said(self, words: str) -> bool:
+        """Whether the log holds these words."""
+        return words in self.text()
+
+    @property
+    def pid(self) -> int:
+        """The main process."""
+        if self._process is None:
+            raise ProcessError(f"{self.name} was not started")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the main process lives (a frozen one does)."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def children(self) -> list[int]:
+        """The processes below the main one; prefork's pool."""
+        return descendants(self.pid)[1:]
+
+    def kill(self) -> None:
+        """SIGKILL all of it: the machine is gone."""
+        for pid in [*self.children, self.pid]:
+            _signal(pid, signal.SIGKILL)
+        self.close()
+
+    def kill_main(self) -> None:
+        """SIGKILL the main process only."""
+        _signal(self.pid, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """SIGSTOP all of it."""
+        signal_tree(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT all of it."""
+        signal_tree(self.pid, signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """SIGTERM to the main process, as a deploy does."""
+        _signal(self.pid, signal.SIGTERM)
+
+    def wait(self, seconds: float) -> int:
+        """Wait for the end and return the exit code; ProcessError when it does not come."""
+        if self._process is None:
+            return 0
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise ProcessError(f"{self.name} did not end in {seconds} s:\n{self.text()[-3000:]}") from None
+
+    def close(self) -> None:
+        """End it and everything it started, also what is frozen or lost its parent."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(10)
+
+
+class Worker(Process):
+    """A Celery worker for the product's queue."""
+
+    name = "worker"
+    ready_mark = " ready."
+
+    def __init__(
+        self, folder: Path, choice: Choice, *, pool: str = "prefork", concurrency: int = 2, options: str = ""
+    ) -> None:
+        super().__init__(folder, choice)
+        self._pool, self._concurrency, self._options = pool, concurrency, options.split()
+        self._queue = choice.webhooks.get("QUEUE_NAME", "webhooks")
+
+    def command(self) -> list[str]:
+        return [
+            *(sys.executable, "-m", "celery", "-A", "tests.e2e.app", "worker"),
+            *("-P", self._pool, "-c", str(self._concurrency), "-Q", self._queue),
+            *("-n", f"{self.log.stem}-{os.getpid()}@%h", "-l", "INFO"),
+            *("--without-gossip", "--without-mingle"),
+            *self._options,
+        ]
+
+
+class Beat(Process):
+    """Celery beat."""
+
+    name = "beat"
+    ready_mark = "beat: Starting"
+
+    def command(self) -> list[str]:
+        schedule = str(self.log.with_suffix(".schedule"))
+        return [
+            *(sys.executable, "-m", "celery", "-A", "tests.e2e.app", "beat"),
+            *("-s", schedule, "-l", "INFO", "--pidfile="),
+        ]
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -4,6 +4,9 @@ import os
 
 from celery import Celery
 
+from project import file_broker
+
+file_broker.install()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 app = Celery("project")

@@ -23,7 +23,7 @@ INTERRUPTED = 130
 def main() -> int:
     """Run the demo; return the exit code."""
     run, once = _arguments()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     screen = Screen()
     try:

@@ -1,14 +1,15 @@
 """The database of a run, and who may enter: an administrator and an API key."""
 
-import io
 import secrets
 from dataclasses import dataclass
 
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 
+from webhooks_app.actions.actor import PERMISSIONS, operator
+from webhooks_app.actions.api_keys import create_api_key
+
 USER = "admin"
-PERMISSIONS = ("events:write", "webhooks:read", "webhooks:manage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,6 @@ def make_login() -> Login:
     call_command("migrate", verbosity=0, interactive=False)
     password = secrets.token_urlsafe(9)
     get_user_model().objects.create_superuser(USER, "", password)
-    printed = io.StringIO()
-    permissions = [f"--permission={name}" for name in PERMISSIONS]
-    call_command("webhooks_apikey", "create", "--scope=platform", *permissions, stdout=printed)
-    return Login(password, printed.getvalue().strip())
+    me = operator("command", "webhooks_demo")
+    created = create_api_key(me, scope="platform", permissions=PERMISSIONS, name="demo")
+    return Login(password, created.key)

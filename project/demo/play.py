@@ -140,12 +140,12 @@ def _go_on(story: Story, receiver: Receiver, processes: Processes, screen: Scree
 def _reporter(screen: Screen) -> Callable[[Arrival], None]:
     def report(arrival: Arrival) -> None:
         name = BY_HOST[arrival.host].name if arrival.host in BY_HOST else arrival.host
-        what = f"{arrival.event.get('type')} {arrival.event.get('data', {}).get('order')}"
         if not arrival.verified:
             screen.say(f"    {name} got a message whose signature is wrong")
-        elif arrival.answer == BROKEN:
-            screen.say(f"    {name} refused {what} (try {arrival.attempt})")
-        else:
-            screen.say(f"    {name} got {what}{f' at try {arrival.attempt}' if arrival.attempt > 1 else ''}")
+            return
+        order, what = arrival.event["data"]["order"], arrival.event["type"].removeprefix("order.")
+        did = "refused" if arrival.answer == BROKEN else "got"
+        attempt = f" at try {arrival.attempt}" if arrival.attempt > 1 else ""
+        screen.say(f'    {name} {did} "order {order} {what}"{attempt}')
 
     return report

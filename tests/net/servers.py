@@ -109,6 +109,7 @@ class Server:
                 raw.close()
                 return
             self.connections += 1
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.add(raw)
             thread = threading.Thread(target=self._serve, args=(raw,), daemon=True)
             self._threads.append(thread)

@@ -10,6 +10,8 @@ import pytest
 
 from webhooks_app.net import pools
 from webhooks_app.net.adapter import GuardedAdapter
+from webhooks_app.net.http import build_transport
+from webhooks_app.net.options import NetOptions
 
 from .sending import HOST, request_to
 from .servers import OK, Connection, answers, answers_once, breaks, reply
@@ -239,6 +241,13 @@ def test_a_fork_shares_no_connection(serve, transport_to, authority):
         assert answer.read() == b"y"
     os.waitpid(child, 0)
     assert server.connections == 2
+
+
+@pytest.mark.parametrize("module", ["gevent._socket3", "eventlet.greenio.base"])
+def test_greenlet_sockets_are_refused(monkeypatch, module):
+    monkeypatch.setattr("socket.socket", type("socket", (), {"__module__": module}))
+    with pytest.raises(RuntimeError, match="prefork or threads"):
+        build_transport(NetOptions())
 
 
 def test_an_adapter_sends_only_checked_targets(transport_to):

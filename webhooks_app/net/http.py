@@ -1,6 +1,7 @@
 """The `requests` transport: one request over a guarded connection, and the facts about it."""
 
 import os
+import socket
 from functools import lru_cache
 from typing import Any
 
@@ -108,7 +109,13 @@ def _send(adapter: GuardedAdapter, message: Prepared, budget: Budget) -> Any:
 
 
 def build_transport(options: NetOptions) -> Transport:
-    """Return the transport for these options. Raises OSError when the CA bundle cannot be read."""
+    """Return the transport for these options.
+
+    Raises OSError when the CA bundle cannot be read, and RuntimeError where gevent or eventlet replaced the
+    sockets: theirs wait for each step of a handshake or read anew, so a dripping receiver is not bounded.
+    """
+    if socket.socket.__module__.startswith(("gevent", "eventlet")):
+        raise RuntimeError("webhooks cannot be sent from a gevent or eventlet worker: use prefork or threads")
     if "https" in options.rules.schemes:
         tls.client_context(options.ca_bundle)
     return HttpTransport(options)

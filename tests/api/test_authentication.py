@@ -154,3 +154,10 @@ def test_a_resolver_that_sees_a_session_cookie_is_held_to_csrf(resolver: None) -
 def test_the_request_id_is_in_the_audit(mine: Api) -> None:
     made = mine.post("/webhooks", {"url": "https://x.hooks.test/", "events": ["*"]})
     assert AuditEntry.objects.get(action="webhook.registered").request_id == made["Request-Id"]
+
+
+@pytest.mark.parametrize("content_type", ["multipart/form-data", "multipart/form-data; boundary=x"])
+def test_a_broken_form_in_a_session_is_the_callers_fault(content_type: str) -> None:
+    client = signed_in(is_superuser=True)
+    response = Api(client=client).post("/webhooks", b"--x", content_type=content_type)
+    assert 400 <= response.status_code < 500

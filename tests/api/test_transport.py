@@ -206,3 +206,8 @@ def test_an_error_of_a_form_in_a_session_is_a_problem() -> None:
     response = Client(raise_request_exception=False).post(f"{ROOT}/webhooks", {"a": "b"})
     check_problem(response)
     assert response.status_code == 401
+
+
+def test_more_parameters_than_django_reads(mine: Api) -> None:
+    query = "&".join(f"p{n}=1" for n in range(1001))
+    assert mine.get(f"/webhooks?{query}").json()["code"] == "invalid_request"

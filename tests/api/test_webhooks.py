@@ -252,3 +252,19 @@ def test_delete(mine: Api) -> None:
 def test_the_url_may_be_longer_than_the_column_only_in_an_error(mine: Api) -> None:
     response = mine.post("/webhooks", {**BODY, "url": "https://x.hooks.test/" + "r" * 9000})
     assert "2048" in errors(response)["url"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "path"),
+    [
+        ([{"name": "X-A", "value": "a\r\nX-Injected: 1"}], "headers/0/value"),
+        ([{"name": "X-A", "value": "a\n b"}], "headers/0/value"),
+        ([{"name": "X Y", "value": "a"}], "headers/0/name"),
+        ([{"name": "X-A", "value": 5}], "headers/0/value"),
+        ([{"name": "X-A", "value": "a"}, {"name": "x-a", "value": "b"}], "headers/1/name"),
+        ([{"name": f"X-{n}", "value": "a"} for n in range(200)], "headers"),
+        ([{"name": "X-A"}], "headers/0"),
+    ],
+)
+def test_headers_that_cannot_be_sent(mine: Api, headers: Any, path: str) -> None:
+    assert list(errors(mine.post("/webhooks", {**BODY, "headers": headers}))) == [path]

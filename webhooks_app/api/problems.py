@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any, Final
 
-from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
 from django.urls import NoReverseMatch, reverse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
@@ -165,6 +166,8 @@ def _host_limit(error: Exception) -> Problem:
 
 
 @problem_of.register(SuspiciousOperation)
+@problem_of.register(BadRequest)
+@problem_of.register(MultiPartParserError)
 def _suspicious(error: Exception) -> Problem:
     return Problem("invalid_request", "The request cannot be read.")
 

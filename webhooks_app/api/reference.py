@@ -4,6 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
 from .problems import MEDIA_TYPE
 
 Schema = Mapping[str, Any]
@@ -18,7 +21,7 @@ class Row:
     name: str
     type: str
     required: bool
-    description: str
+    description: SafeString
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Answer:
     """One status an operation answers with; `members` are told for successes only."""
 
     status: str
-    description: str
+    description: SafeString
     members: list[Row] = field(default_factory=list)
 
 
@@ -38,7 +41,7 @@ class Entry:
     method: str
     path: str
     summary: str
-    description: str
+    description: SafeString
     parameters: list[Row]
     body: list[Row]
     answers: list[Answer]
@@ -51,6 +54,14 @@ class Section:
     name: str
     description: str
     entries: list[Entry]
+
+
+def prose(text: str) -> SafeString:
+    """Return text as HTML, what stands between backticks as code."""
+    parts = (
+        f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(escape(text).split("`"))
+    )
+    return mark_safe("".join(parts))  # noqa: S308 - escaped above
 
 
 class Reference:
@@ -80,7 +91,7 @@ class Reference:
             method=method.upper(),
             path=path,
             summary=operation["summary"],
-            description=operation["description"],
+            description=prose(operation["description"]),
             parameters=[self._parameter(each) for each in operation.get("parameters", [])],
             body=[row for media in body.values() for row in self._rows(media["schema"])],
             answers=[self._answer(status, each) for status, each in operation["responses"].items()],
@@ -91,22 +102,24 @@ class Reference:
             parameter["name"],
             self._type(parameter["schema"]),
             parameter.get("required", False),
-            parameter.get("description", ""),
+            prose(parameter.get("description", "")),
         )
 
     def _answer(self, status: str, answer: Mapping[str, Any]) -> Answer:
         content = answer.get("content", {})
-        if MEDIA_TYPE in content:
-            return Answer(status, answer["description"])
-        rows = [row for media in content.values() for row in self._rows(media["schema"])]
-        return Answer(status, answer["description"], rows)
+        rows = (
+            []
+            if MEDIA_TYPE in content
+            else [r for each in content.values() for r in self._rows(each["schema"])]
+        )
+        return Answer(status, prose(answer["description"]), rows)
 
     def _rows(self, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[Row]:
         resolved = self._resolve(schema)
         required = resolved.get("required", [])
         for name, member in resolved.get("properties", {}).items():
             told = {**self._resolve(member), **member}
-            yield Row(prefix + name, self._type(member), name in required, told.get("description", ""))
+            yield Row(prefix + name, self._type(member), name in required, prose(told.get("description", "")))
             inner, mark = self._inner(member)
             if depth + 1 < _DEPTH:
                 yield from self._rows(inner, f"{prefix}{name}{mark}.", depth + 1)
@@ -133,5 +146,7 @@ class Reference:
             named.append("null")
         if "items" in resolved:
             named[0] = f"array of {self._type(resolved['items'])}"
+        if resolved.get("format") == "date-time":
+            named[0] = "time"
         choices = [str(choice) for choice in resolved.get("enum", ()) if choice is not None]
         return " | ".join(named) + (f": {', '.join(choices)}" if choices else "")

@@ -13,8 +13,8 @@ from .page import Page, PageQuery
 class AttemptQuery(PageQuery):
     """Filters of the list of attempts."""
 
-    status = Choice(choices=AttemptRow.Status.values, required=False)
-    event_type = Text(max_length=128, required=False)
+    status = Choice(choices=AttemptRow.Status.values, required=False, help_text="Only of this status.")
+    event_type = Text(max_length=128, required=False, help_text="Only of events of this type.")
     since = Moment(required=False, help_text="Made at this time or later.")
     until = Moment(required=False, help_text="Made before this time.")
 

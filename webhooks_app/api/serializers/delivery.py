@@ -7,12 +7,14 @@ from ...models import Delivery as DeliveryRow
 from ..strict import Choice, Moment, Text
 from .page import Page, PageQuery
 
+STATES = [state.value for state in State]
+
 
 class DeliveryQuery(PageQuery):
     """Filters of the list of deliveries."""
 
-    state = Choice(choices=[state.value for state in State], required=False)
-    event_type = Text(max_length=128, required=False)
+    state = Choice(choices=STATES, required=False, help_text="Only in this state.")
+    event_type = Text(max_length=128, required=False, help_text="Only of events of this type.")
     since = Moment(required=False, help_text="Made at this time or later.")
     until = Moment(required=False, help_text="Made before this time.")
 
@@ -24,7 +26,7 @@ class Delivery(serializers.Serializer):
     webhook_id = serializers.SerializerMethodField(help_text="The webhook it is for.")
     event_id = serializers.CharField(source="event.public_id")
     event_type = serializers.CharField(source="event.type")
-    state = serializers.ChoiceField(choices=[state.value for state in State])
+    state = serializers.ChoiceField(choices=STATES)
     attempts = serializers.IntegerField(help_text="Requests made.")
     due_at = Moment(allow_null=True, help_text="When the next attempt is due; null when none is.")
     last_error = serializers.SerializerMethodField(

@@ -16,8 +16,8 @@ ENVIRONMENTS = ["live", "test"]
 class OwnerInput(Strict):
     """Whose sequence numbers the event."""
 
-    kind = Text(max_length=64)
-    id = Text(max_length=128)
+    kind = Text(max_length=64, help_text="Such as `order`.")
+    id = Text(max_length=128, help_text="Such as `42`.")
 
 
 class EventCreate(Strict):
@@ -28,7 +28,7 @@ class EventCreate(Strict):
     tenant_id = Text(max_length=128, required=False, help_text="Default: the key's own tenant.")
     identity_id = Text(max_length=128, required=False, help_text="A finer label that webhooks may filter on.")
     owner = OwnerInput(required=False, help_text="Numbers the event in this owner's sequence.")
-    subject = Text(max_length=256, required=False)
+    subject = Text(max_length=256, required=False, help_text="What the event is about.")
     event_id = Text(
         max_length=64, required=False, help_text="Your own id: a second request with it changes nothing."
     )
@@ -50,8 +50,8 @@ class EventAccepted(serializers.Serializer):
 class EventQuery(PageQuery):
     """Filters of the list of events."""
 
-    type = Text(max_length=128, required=False)
-    tenant_id = Text(max_length=128, required=False)
+    type = Text(max_length=128, required=False, help_text="Only events of this type.")
+    tenant_id = Text(max_length=128, required=False, help_text="Only this tenant's.")
     since = Moment(required=False, help_text="Occurred at this time or later.")
     until = Moment(required=False, help_text="Occurred before this time.")
 

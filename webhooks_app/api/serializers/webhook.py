@@ -32,15 +32,15 @@ class PolicyOverrides(Strict):
         child=Number(), required=False, help_text="Seconds after the 1st, 2nd, … failure."
     )
     jitter = Number(required=False, help_text="Largest deviation from a wait, as a share of it.")
-    connect_timeout = Number(required=False)
-    total_timeout = Number(required=False)
+    connect_timeout = Number(required=False, help_text="Seconds.")
+    total_timeout = Number(required=False, help_text="Seconds, connecting included.")
     reply_bytes = Whole(required=False, help_text="How much of a reply is kept.")
 
 
 class HeaderInput(Strict):
     """A custom header of every request."""
 
-    name = Text(max_length=MAX_NAME)
+    name = Text(max_length=MAX_NAME, help_text="None that the sender sets itself.")
     value = Text(
         max_length=MAX_VALUE, required=False, help_text="May be left out to keep a stored secret value."
     )
@@ -63,11 +63,15 @@ class WebhookInput(Strict):
         required=False,
         help_text="Only events of these identities; null = all, `[]` = none.",
     )
-    description = Text(max_length=MAX_DESCRIPTION, allow_blank=True, allow_null=True, required=False)
+    description = Text(
+        max_length=MAX_DESCRIPTION, allow_blank=True, allow_null=True, required=False, help_text="For people."
+    )
     policy = Choice(choices=list(PRESETS), required=False, help_text="How deliveries are retried.")
-    policy_overrides = PolicyOverrides(required=False)
-    method = Choice(choices=METHODS, required=False)
-    headers = HeaderInput(many=True, max_length=MAX_HEADERS, required=False)
+    policy_overrides = PolicyOverrides(required=False, help_text="Own values in place of the policy's.")
+    method = Choice(choices=METHODS, required=False, help_text="HTTP method of the requests; default: POST.")
+    headers = HeaderInput(
+        many=True, max_length=MAX_HEADERS, required=False, help_text="Sent with every request; replaces all."
+    )
     max_in_flight = Whole(
         min_value=1, max_value=MAX_IN_FLIGHT, required=False, help_text="Requests open at once."
     )
@@ -76,10 +80,10 @@ class WebhookInput(Strict):
 class WebhookCreate(WebhookInput):
     """A new webhook; without tenant and partner it is the caller's own."""
 
-    tenant_id = Text(max_length=MAX_ID, required=False)
-    partner_id = Text(max_length=MAX_ID, required=False)
+    tenant_id = Text(max_length=MAX_ID, required=False, help_text="Its owner, when a tenant.")
+    partner_id = Text(max_length=MAX_ID, required=False, help_text="Its owner, when a partner.")
     secret = Text(max_length=200, required=False, help_text="A `whsec_…` to take over; made when left out.")
-    environment = Choice(choices=ENVIRONMENTS, required=False)
+    environment = Choice(choices=ENVIRONMENTS, required=False, help_text="Default: the key's.")
 
 
 class WebhookUpdate(WebhookInput):

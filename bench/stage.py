@@ -1,5 +1,6 @@
 """One isolated measurement: a database, an empty broker and a warmed-up worker of its own."""
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from typing import Any, Self
 
 from django.db import connection
 
-from bench import filling
+from bench import filling, profile
 from bench.processes import Worker
 from bench.servers import TEMPLATE, Servers
 from bench.usage import Meter
@@ -75,6 +76,11 @@ class Stage:
         self.servers.checkpoint()
         self.receiver.reset()
 
+    def keep_as(self, name: str) -> None:
+        """Keep what was filled in as a template for other stages."""
+        connection.close()
+        self.servers.copy_database(self._name, name)
+
     def ring(self) -> None:
         """Wake the fan-out, as the commit of an event does."""
         doorbell.ring(fan_out=True)
@@ -91,12 +97,14 @@ class Stage:
 
     def measure(self, deliveries: int) -> dict[str, Any]:
         """Wake the worker for what is committed; return the figures once all of it is recorded."""
-        meter, started = self.meter(), time.monotonic()
-        self.ring()
-        self.wait(lambda: self.receiver.count() >= deliveries, progress=self.receiver.count)
-        self.wait(self._is_idle)
-        figures = per_delivery(meter, deliveries, time.monotonic() - started)
-        posts = self.receiver.count()
+        before = self.receiver.count()
+        with profile.sampled(self.worker.children) if self._profile else contextlib.nullcontext():
+            meter, started = self.meter(), time.monotonic()
+            self.ring()
+            self.wait(lambda: self.receiver.count() - before >= deliveries, progress=self.receiver.count)
+            self.wait(self._is_idle)
+            figures = per_delivery(meter, deliveries, time.monotonic() - started)
+        posts = self.receiver.count() - before
         return {**figures, "posts": posts, "ticks_needed": self.ticks}
 
     def wait(self, done: Callable[[], bool], *, progress: Callable[[], int] | None = None) -> None:

@@ -13,7 +13,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU seconds of a process and all below it, those that ended included."""
-    return sum(_cpu(each) for each in descendants(pid))
+    return sum(cpu_of(Path(f"/proc/{each}/stat")) for each in descendants(pid))
 
 
 def machine_seconds() -> float:
@@ -33,9 +33,10 @@ def threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
-def _cpu(pid: int) -> float:
+def cpu_of(stat: Path) -> float:
+    """Return the CPU seconds that a `stat` file of a process or thread tells; 0 when it is gone."""
     with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = stat.read_text().rpartition(")")[2].split()
         # User and system time, own and of children that were waited for (proc(5), fields 14 to 17).
         return sum(int(value) for value in fields[11:15]) / _TICKS
     return 0.0
@@ -57,7 +58,7 @@ class Meter:
         return used
 
     def _read(self) -> dict[str, float]:
-        own = _cpu(os.getpid())
+        own = cpu_of(Path("/proc/self/stat"))
         return {name: cpu_seconds(pid) for name, pid in self._pids.items()} | {"bench": own}
 
 

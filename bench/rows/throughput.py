@@ -44,14 +44,12 @@ def fan(
     events: int,
     wait_ms: int = 0,
     tls: bool = False,
-    template: str | None = None,
 ) -> dict[str, Any]:
     """Measure `events` of one tenant, each to all of its endpoints."""
     url = run.servers.receiver.endpoint("fast", wait_ms=wait_ms, tls=tls)
     before = _baseline(run, tls=tls)
-    with run.stage(*([template] if template else [])) as stage:
-        if template is None:
-            filling.add_endpoints([(TENANT, f"{url}{number}") for number in range(endpoints)])
+    with run.stage() as stage:
+        filling.add_endpoints([(TENANT, f"{url}{number}") for number in range(endpoints)])
         stage.start_worker()
         filling.commit_events([TENANT] * events)
         figures = stage.measure(events * endpoints)

@@ -1,6 +1,7 @@
 """Rows for the tests of the actions: endpoints as registered, events and deliveries as left by the path."""
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -86,6 +87,19 @@ def make_attempt(delivery: Delivery, number: int = 1) -> Attempt:
 def leased(until: datetime | None = None) -> dict[str, Any]:
     """The columns of a delivery that is being sent."""
     return {"lease_token": new_token(), "lease_until": until or timezone.now() + timedelta(seconds=30)}
+
+
+def wait_for_a_blocked_session() -> None:
+    """Return when another session of this database waits for a lock (PostgreSQL)."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            # Not pg_stat_activity, of which a transaction sees the same snapshot again and again.
+            cursor.execute("SELECT 1 FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone():
+                return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits for a lock")
 
 
 def together(*jobs: Callable[[], Any]) -> list[Any]:

@@ -1,14 +1,28 @@
 """Deleting: gone at once, secrets destroyed, open deliveries ended, evidence kept."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
-from tests.actions.builders import OPERATOR, leased, make_attempt, make_delivery, make_endpoint, tenant
-from webhooks_app.actions import ending
+from tests.actions.builders import (
+    OPERATOR,
+    leased,
+    make_attempt,
+    make_delivery,
+    make_endpoint,
+    tenant,
+    together,
+    wait_for_a_blocked_session,
+)
 from webhooks_app.actions.delete_endpoint import delete_endpoint
+from webhooks_app.actions.enable import enable
+from webhooks_app.actions.replay import replay
+from webhooks_app.actions.rotate_secret import rotate_secret
 from webhooks_app.actions.scope import get_endpoint
+from webhooks_app.actions.update_endpoint import update_endpoint
 from webhooks_app.core.states import DEAD_LETTERED, DELIVERED, PENDING
 from webhooks_app.exceptions import NotFound, PermissionDenied
 from webhooks_app.models import Attempt, AuditEntry, Delivery, Endpoint, EndpointSecret
@@ -65,8 +79,8 @@ def test_what_is_being_sent_and_what_has_ended_stay():
 
 
 def test_it_works_in_batches_and_tells_each_end_once(monkeypatch, caplog, django_capture_on_commit_callbacks):
-    for module in (ending, __import__("webhooks_app.actions.delete_endpoint", fromlist=["BATCH"])):
-        monkeypatch.setattr(module, "BATCH", 2)
+    for module in ("ending", "delete_endpoint"):
+        monkeypatch.setattr(f"webhooks_app.actions.{module}.BATCH", 2)
     told = []
 
     def tell(**values):
@@ -96,3 +110,28 @@ def test_foreign_endpoints_do_not_exist():
 def test_without_the_permission_nothing_happens():
     with pytest.raises(PermissionDenied):
         delete_endpoint(tenant(permissions=frozenset({"webhooks:read"})), make_endpoint())
+
+
+LATE = {
+    "update": lambda row: update_endpoint(tenant(), row, {"description": "late"}),
+    "enable": lambda row: enable(tenant(), row),
+    "rotate": lambda row: rotate_secret(tenant(), row),
+    "replay": lambda row: replay(tenant(), row, event_ids=["evt_1"]),
+    "delete": lambda row: delete_endpoint(tenant(), row),
+}
+
+
+@pytest.mark.pg
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("verb", sorted(LATE))
+def test_who_waited_for_the_delete_finds_nothing(verb):
+    row = make_endpoint()
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            delete_endpoint(tenant(), row)
+            late = pool.submit(together, lambda: LATE[verb](row))
+            wait_for_a_blocked_session()
+        (result,) = late.result(10)
+    assert isinstance(result, NotFound)
+    assert Endpoint.objects.get().description == ""
+    assert not EndpointSecret.objects.exists()

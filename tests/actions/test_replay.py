@@ -192,6 +192,14 @@ def test_a_tenant_may_have_its_own_retention(own, days, queued):
     assert by_id(make_endpoint(), make_event(age=days * DAY)) == queued
 
 
+def test_an_events_own_tenant_may_shorten_the_window_and_not_lengthen_it():
+    Tenant.objects.create(id="short", retention_days=5)
+    Tenant.objects.create(id="long", retention_days=90)
+    platform = make_endpoint(tenant_id=None)
+    assert by_id(platform, make_event(tenant_id="short", age=6 * DAY)) == 0
+    assert by_id(platform, make_event(tenant_id="long", age=31 * DAY)) == 0
+
+
 def test_an_expired_event_is_not_queued():
     assert by_id(make_endpoint(), make_event(expires_at=timezone.now() - DAY)) == 0
 

@@ -61,5 +61,11 @@ def unleased(now: datetime) -> Q:
 
 def _ended(row: Delivery, end: End) -> Ended:
     return Ended(
-        row.pk, row.endpoint_id, row.event_id, str(end.state), end.error, row.attempts, row.occurred_at
+        row.pk,
+        row.endpoint_id,
+        row.event_id,
+        str(end.state),
+        end.error,
+        row.attempts,
+        row.occurred_at.timestamp(),
     )

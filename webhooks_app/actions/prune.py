@@ -7,7 +7,7 @@ An event's index row, which holds no payload, stays until the last delivery that
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -42,7 +42,13 @@ _STEPS: tuple[Callable[[Sweep], None], ...] = (
 )
 
 
-def prune(*, now: datetime | None = None, batch: int = 1000, max_seconds: float | None = None) -> Pruned:
+def prune(
+    *,
+    now: datetime | None = None,
+    batch: int = 1000,
+    max_seconds: float | None = None,
+    tell: Callable[[Mapping[str, int]], None] | None = None,
+) -> Pruned:
     """Delete what is past RETENTION_DAYS, or its tenant's own retention.
 
     May be stopped at any time and run again; two at once do no harm.
@@ -51,9 +57,10 @@ def prune(*, now: datetime | None = None, batch: int = 1000, max_seconds: float 
         now: the moment to judge by; default: the database's time.
         batch: rows of one transaction.
         max_seconds: stop after the batch that passes it; None = run until done.
+        tell: called between batches with the counts so far.
     """
     alias = conf.current().DATABASE
-    sweep = Sweep(alias, now or clock.db_now(alias), batch, retention(alias), _deadline(max_seconds))
+    sweep = Sweep(alias, now or clock.db_now(alias), batch, retention(alias), _deadline(max_seconds), tell)
     for step in _STEPS:
         step(sweep)
     if sweep.counts.total():

@@ -34,7 +34,7 @@ def end_orphans(sweep: Sweep) -> None:
     open_rows = Delivery.objects.using(sweep.alias).filter(endpoint_id=OuterRef("pk"), state=PENDING)
     deleted = Endpoint.objects.using(sweep.alias).filter(Exists(open_rows), deleted_at__isnull=False)
     for endpoint_id in deleted.order_by("pk").values_list("pk", flat=True):
-        while not sweep.is_over() and end_open(sweep.alias, endpoint_id, DELETED) == BATCH:
+        while sweep.goes_on() and end_open(sweep.alias, endpoint_id, DELETED) == BATCH:
             pass
 
 
@@ -51,7 +51,7 @@ def prune_deliveries(sweep: Sweep) -> None:
 def _chunks(sweep: Sweep) -> Iterator[list[_Row]]:
     """Walk the deliveries by key, oldest first, up to the first that was made after every cutoff."""
     last = 0
-    while not sweep.is_over():
+    while sweep.goes_on():
         rows = Delivery.objects.using(sweep.alias).filter(pk__gt=last).order_by("pk")
         chunk = [_Row(*row) for row in rows.values_list(*_Row._fields)[: sweep.batch]]
         if not chunk:
@@ -88,7 +88,7 @@ def prune_tests(sweep: Sweep) -> None:
     An attempt's key begins with its time, so the walk ends at the cutoff instead of at the end of the table.
     """
     last, bound = UUID(int=0), UUID(int=int(sweep.newest.timestamp() * 1000) << 80)
-    while not sweep.is_over():
+    while sweep.goes_on():
         rows = Attempt.objects.using(sweep.alias).filter(delivery__isnull=True, pk__gt=last, pk__lt=bound)
         columns = rows.order_by("pk").values_list("pk", "created_at", "endpoint__tenant_id")
         chunk = list(columns[: sweep.batch])
@@ -101,7 +101,7 @@ def prune_tests(sweep: Sweep) -> None:
 
 def prune_endpoints(sweep: Sweep) -> None:
     """Delete the rows of endpoints that were deleted and of which nothing is left."""
-    if sweep.is_over():
+    if not sweep.goes_on():
         return
     of_endpoint = {"endpoint_id": OuterRef("pk")}
     with transaction.atomic(using=sweep.alias):

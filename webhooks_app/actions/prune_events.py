@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import takewhile
+from random import randint
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, Min, OuterRef, Q, QuerySet
 
 from ..core.states import PENDING
 from ..models import Delivery, Event, OutboxEntry
@@ -21,19 +23,31 @@ class _Row(NamedTuple):
 
 def prune_events(sweep: Sweep) -> None:
     """Delete each tenant's events from before its cutoff, unless deliveries of them are open."""
-    for tenant_id in _tenants(sweep):
+    for tenant_id in takewhile(lambda _: not sweep.cut_short, _tenants(sweep)):
         for rows in _chunks(sweep, tenant_id):
             _delete(sweep, _without_body(sweep, rows))
 
 
 def _tenants(sweep: Sweep) -> Iterator[str | None]:
-    """Yield every tenant that has events, hopping through the index from one to the next; None is one too."""
+    """Yield every tenant that has events, hopping through the index from one to the next; None is one too.
+
+    It begins anywhere, so that runs that are cut short do not leave the same tenants out each time.
+    """
     yield None
-    events = Event.objects.using(sweep.alias).order_by("tenant_id").values_list("tenant_id", flat=True)
-    tenant_id = events.filter(tenant_id__isnull=False).first()
-    while tenant_id is not None:
-        yield tenant_id
-        tenant_id = events.filter(tenant_id__gt=tenant_id).first()
+    events = Event.objects.using(sweep.alias).filter(tenant_id__isnull=False).order_by("tenant_id")
+    pivot = _any_tenant(sweep)
+    for part in (events.filter(tenant_id__gte=pivot), events.filter(tenant_id__lt=pivot)):
+        tenant_id = part.values_list("tenant_id", flat=True).first()
+        while tenant_id is not None:
+            yield tenant_id
+            tenant_id = part.filter(tenant_id__gt=tenant_id).values_list("tenant_id", flat=True).first()
+
+
+def _any_tenant(sweep: Sweep) -> str:
+    events = Event.objects.using(sweep.alias).order_by("pk")
+    ends = events.aggregate(low=Min("pk"), high=Max("pk"))
+    found = events.filter(pk__gte=randint(ends["low"] or 0, ends["high"] or 0)).first()
+    return (found and found.tenant_id) or ""
 
 
 def _chunks(sweep: Sweep, tenant_id: str | None) -> Iterator[list[_Row]]:
@@ -45,14 +59,15 @@ def _chunks(sweep: Sweep, tenant_id: str | None) -> Iterator[list[_Row]]:
         fanned_out_at__isnull=False,
     )
     after = Q()
-    while not sweep.is_over():
+    while sweep.goes_on():
         found = rows.filter(after).order_by("occurred_at", "pk").values_list(*_Row._fields)[: sweep.batch]
         chunk = [_Row(*row) for row in found]
         if not chunk:
             return
         yield chunk
         moment, pk = chunk[-1].occurred_at, chunk[-1].pk
-        after = Q(occurred_at__gt=moment) | Q(occurred_at=moment, pk__gt=pk)
+        # Said twice: a database seeks to the first condition, and filters by the second.
+        after = Q(occurred_at__gte=moment) & (Q(occurred_at__gt=moment) | Q(pk__gt=pk))
 
 
 def _deliveries(sweep: Sweep) -> QuerySet[Delivery]:
@@ -64,17 +79,16 @@ def _without_body(sweep: Sweep, rows: list[_Row]) -> list[int]:
 
     The body goes first: should we stop in between, the event is still there for the next run.
     """
-    by_alias: dict[str, list[_Row]] = {}
-    bare = [row.pk for row in rows if row.outbox_alias is None]
+    by_alias: dict[str, dict[int, int]] = {}
     for row in rows:
-        if row.outbox_alias is not None:
-            by_alias.setdefault(row.outbox_alias, []).append(row)
+        if row.outbox_alias is not None and row.outbox_id is not None:
+            by_alias.setdefault(row.outbox_alias, {})[row.outbox_id] = row.pk
+    bare = [row.pk for row in rows if row.outbox_id is None]
     for outbox_alias, entries in by_alias.items():
-        keys = [row.outbox_id for row in entries]
-        outbox = OutboxEntry.objects.using(outbox_alias).filter(pk__in=keys)
+        outbox = OutboxEntry.objects.using(outbox_alias).filter(pk__in=list(entries))
         sweep.counts["outbox"] += outbox.filter(dispatched_at__isnull=False).delete()[0]
         left = set(outbox.values_list("pk", flat=True))
-        bare += [row.pk for row in entries if row.outbox_id not in left]
+        bare += [pk for outbox_id, pk in entries.items() if outbox_id not in left]
     return bare
 
 

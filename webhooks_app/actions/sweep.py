@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -17,14 +18,17 @@ class Sweep:
     batch: int
     retention: Retention
     deadline: float | None
+    tell: Callable[[Mapping[str, int]], None] | None = None
     counts: Counter[str] = field(default_factory=Counter)
     cut_short: bool = False
 
-    def is_over(self) -> bool:
-        """Whether the time is up; asked before each batch."""
+    def goes_on(self) -> bool:
+        """Tell how far it has come, and whether there is time for another batch; asked before each."""
+        if self.tell is not None:
+            self.tell(self.counts)
         if self.deadline is not None and time.monotonic() > self.deadline:
             self.cut_short = True
-        return self.cut_short
+        return not self.cut_short
 
     def cutoff(self, tenant_id: str | None) -> datetime:
         """Return the moment before which the tenant's rows are past their retention."""

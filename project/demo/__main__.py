@@ -18,6 +18,8 @@ from project.demo.screen import Screen
 from project.demo.waiting import TookTooLong
 
 INTERRUPTED = 130
+ONCE_SECONDS = 50
+LOG_LINES = 15
 
 
 def main() -> int:
@@ -25,6 +27,9 @@ def main() -> int:
     run, once = _arguments()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
+    if once:
+        signal.signal(signal.SIGALRM, _too_late)
+        signal.alarm(ONCE_SECONDS)
     screen = Screen()
     try:
         django.setup()
@@ -39,6 +44,8 @@ def main() -> int:
     except (TookTooLong, ProcessDied, OSError) as error:
         screen.end_progress()
         screen.say(f"The demo did not work: {error}")
+        for log in sorted(run.folder.glob("*.log")):
+            screen.say(f"\n{log.name}:\n{_tail(log)}")
         return 1
     finally:
         shutil.rmtree(run.folder, ignore_errors=True)
@@ -52,6 +59,14 @@ def _arguments() -> tuple[Run, bool]:
     parser.add_argument("--once", action="store_true")
     given = parser.parse_args()
     return Run(given.folder, given.web_port, given.receiver_port, given.dead_port), given.once
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+
+
+def _too_late(number: int, frame: Any) -> NoReturn:
+    raise TookTooLong(f"the whole demo did not end within {ONCE_SECONDS} seconds")
 
 
 def _leave(number: int, frame: Any) -> NoReturn:

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import fcntl
 import os
 import secrets
 import socket
@@ -39,11 +40,14 @@ class Run:
         return self.folder / "authorities.pem"
 
 
-def prepare(hosts: Iterable[str]) -> Run:
-    """Make the folder of a new run, with certificates for the customers' host names."""
+def prepare(hosts: Iterable[str], *, once: bool) -> Run:
+    """Make the folder of a new run, with certificates for the customers' host names.
+
+    Only a run that people look at asks for the favourite port.
+    """
     (ROOT / "data").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="demo-", dir=ROOT / "data"))
-    web, receiver, dead = free_ports()
+    web, receiver, dead = free_ports(0 if once or not _claims_favourite() else FAVOURITE_PORT)
     run = Run(folder, web, receiver, dead)
     authority = trustme.CA()
     authority.issue_cert(*hosts).private_key_and_cert_chain_pem.write_to_path(str(run.certificate))
@@ -76,15 +80,26 @@ def command(run: Run, *, once: bool) -> list[str]:
     return [sys.executable, "-m", "project.demo", str(run.folder), *ports, *(["--once"] if once else [])]
 
 
-def free_ports() -> tuple[int, int, int]:
-    """Return three free loopback ports; the first is 8000 when nobody has it."""
+def free_ports(favourite: int) -> tuple[int, int, int]:
+    """Return three free loopback ports; the first is `favourite` (0 = any) when nobody has it."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(3)]
-        for place, probe in enumerate(probes):
-            wanted = FAVOURITE_PORT if place == 0 else 0
+        for probe, wanted in zip(probes, (favourite, 0, 0), strict=True):
             try:
                 probe.bind(("127.0.0.1", wanted))
             except OSError:
                 probe.bind(("127.0.0.1", 0))
         web, receiver, dead = [int(probe.getsockname()[1]) for probe in probes]
     return web, receiver, dead
+
+
+def _claims_favourite() -> bool:
+    """Whether no other demo has, or is about to take, the favourite port; kept until this process ends."""
+    lock = os.open(ROOT / "data" / f"port-{FAVOURITE_PORT}.lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return False
+    os.set_inheritable(lock, True)
+    return True

@@ -14,7 +14,7 @@ from project.demo.receiver import BROKEN, Arrival, Receiver
 from project.demo.registration import address, register
 from project.demo.screen import Screen
 from project.demo.story import SHELF, Story
-from project.demo.waiting import EVERY, TookTooLong, wait_for
+from project.demo.waiting import EVERY, wait_for
 
 START_SECONDS = 20.0
 STORY_SECONDS = 25.0
@@ -97,12 +97,8 @@ def _watch(story: Story, receiver: Receiver, processes: Processes, screen: Scree
         screen.progress(str(progress))
         return progress.done
 
-    try:
-        wait_for(_checked(processes, happened), "the end of the story", seconds=STORY_SECONDS)
-    except TookTooLong as error:
-        raise TookTooLong(f"{error}\n{processes.tail('sender')}") from error
-    finally:
-        screen.end_progress()
+    wait_for(_checked(processes, happened), "the end of the story", seconds=STORY_SECONDS)
+    screen.end_progress()
 
 
 def _judge(story: Story, receiver: Receiver, screen: Screen) -> bool:

@@ -18,7 +18,7 @@ STOP_SECONDS = 6.0
 
 
 class ProcessDied(RuntimeError):
-    """A process of the demo ended by itself; the message holds the end of its log."""
+    """A process of the demo ended by itself."""
 
 
 class Processes:
@@ -41,7 +41,7 @@ class Processes:
 
     def start(self, name: str, *arguments: str) -> None:
         """Start one Python process whose output goes to `NAME.log` of the run's folder."""
-        with self.log(name).open("wb") as out:
+        with (self._run.folder / f"{name}.log").open("wb") as out:
             process = subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=ROOT,
@@ -57,15 +57,7 @@ class Processes:
         """Raise ProcessDied when a process has ended."""
         for name, process in self._running.items():
             if process.poll() is not None:
-                raise ProcessDied(f"The {name} ended with code {process.returncode}.\n{self.tail(name)}")
-
-    def log(self, name: str) -> Path:
-        """Return where a process's output goes."""
-        return self._run.folder / f"{name}.log"
-
-    def tail(self, name: str, lines: int = 25) -> str:
-        """Return the end of a process's output."""
-        return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-lines:])
+                raise ProcessDied(f"the {name} ended with code {process.returncode}")
 
     def stop(self) -> None:
         """Ask every process to end, kill what has not after a few seconds."""
@@ -98,6 +90,6 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # A second Ctrl-C must not leave a process behind.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
         self.stop()

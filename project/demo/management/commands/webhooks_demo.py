@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, once: bool, **options: Any) -> None:
         """Prepare a run and become it, so that signals reach it directly."""
-        run = environment.prepare(HOSTS)
+        run = environment.prepare(HOSTS, once=once)
         arguments = environment.command(run, once=once)
         os.chdir(environment.ROOT)
         os.execve(arguments[0], arguments, environment.variables(run, HOSTS))

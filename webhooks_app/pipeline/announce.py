@@ -52,7 +52,7 @@ def ended(deliveries: Iterable[Ended], now: datetime) -> None:
             each.state,
             each.attempts,
             each.error,
-            (now - each.occurred_at).total_seconds(),
+            now.timestamp() - each.occurred,
         )
         if delivery_ended.has_listeners(Delivery):
             delivery_ended.send_robust(

@@ -2,28 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from ..core.states import DEAD_LETTERED, EXPIRED
+from .arrays import literal
 from .dialect import Dialect
 from .gates import Gate
 from .work import Ended, Job
 
 ENDS_AT_ONCE = 500
+DAY = 86_400.0
 
-_COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, occurred_at, created_at,
-expires_at, lease_token IS NOT NULL, priority"""
+_COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, {occurred}, {created}, {expires},
+lease_token IS NOT NULL, priority"""
 _DUE = "state = 'pending' AND due_at <= %s AND (lease_until IS NULL OR lease_until < %s)"
 
-_CLAIM_LATERAL = f"""SELECT d.* FROM unnest(%s::bigint[], %s::int[]) AS q(endpoint, n)
+_CLAIM_LATERAL = """SELECT d.* FROM unnest(%s::bigint[], %s::int[]) AS q(endpoint, n)
 CROSS JOIN (VALUES (0), (1), (2)) AS p(priority) CROSS JOIN LATERAL (
-SELECT {_COLUMNS} FROM webhooks_app_delivery
-WHERE endpoint_id = q.endpoint AND priority = p.priority AND {_DUE} ORDER BY due_at, id LIMIT q.n) d"""
+SELECT {columns} FROM webhooks_app_delivery
+WHERE endpoint_id = q.endpoint AND priority = p.priority AND {due} ORDER BY due_at, id LIMIT q.n) d"""
 
-_CLAIM_ONE = f"""SELECT {_COLUMNS} FROM webhooks_app_delivery
-WHERE endpoint_id = %s AND priority = %s AND {_DUE} ORDER BY due_at, id LIMIT %s"""
+_CLAIM_ONE = """SELECT {columns} FROM webhooks_app_delivery
+WHERE endpoint_id = %s AND priority = %s AND {due} ORDER BY due_at, id LIMIT %s"""
 
 
 @dataclass(slots=True)
@@ -43,10 +45,11 @@ def candidates(
         return found
     by_id = {gate.endpoint_id: gate for gate in gates}
     too_old: list[Job] = []
+    seconds = now.timestamp()
     for row in _rows(cursor, dialect, sizes, dialect.time(now)):
         gate = by_id[row[1]]
-        job = _job(dialect, row, gate.generation)
-        if is_expired(job, gate, now):
+        job = _job(row, gate.generation)
+        if is_expired(job, gate, seconds):
             too_old.append(job)
         else:
             found.by_endpoint.setdefault(job.endpoint_id, [[], [], []])[row[11]].append(job)
@@ -54,40 +57,40 @@ def candidates(
     return found
 
 
-def is_expired(job: Job, gate: Gate, now: datetime) -> bool:
+def is_expired(job: Job, gate: Gate, now: float) -> bool:
     """Whether the event's own time or its retention is over."""
-    if job.expires_at is not None and job.expires_at <= now:
+    if job.expires is not None and job.expires <= now:
         return True
-    return job.occurred_at + timedelta(days=gate.retention_days) <= now
+    return job.occurred + gate.retention_days * DAY <= now
+
+
+def _columns(dialect: Dialect) -> str:
+    return _COLUMNS.format(
+        occurred=dialect.epoch("occurred_at"),
+        created=dialect.epoch("created_at"),
+        expires=dialect.epoch("expires_at"),
+    )
 
 
 def _rows(cursor: Any, dialect: Dialect, sizes: Mapping[int, int], now: Any) -> list[tuple[Any, ...]]:
+    columns = _columns(dialect)
     if dialect.lateral:
-        cursor.execute(_CLAIM_LATERAL, [list(sizes), list(sizes.values()), now, now])
+        statement = _CLAIM_LATERAL.format(columns=columns, due=_DUE)
+        cursor.execute(statement, [literal("bigint", sizes), literal("int", sizes.values()), now, now])
         return list(cursor.fetchall())
     rows: list[tuple[Any, ...]] = []
     for endpoint_id, size in sizes.items():
         for priority in (0, 1, 2):
-            cursor.execute(_CLAIM_ONE, [endpoint_id, priority, now, now, size])
+            cursor.execute(
+                _CLAIM_ONE.format(columns=columns, due=_DUE), [endpoint_id, priority, now, now, size]
+            )
             rows.extend(cursor.fetchall())
     return rows
 
 
-def _job(dialect: Dialect, row: tuple[Any, ...], generation: int) -> Job:
-    return Job(
-        id=row[0],
-        endpoint_id=row[1],
-        event_id=row[2],
-        attempts=row[3],
-        step=row[4],
-        deferrals=row[5],
-        # A token that is still there belongs to a worker that never came back.
-        lapses=row[6] + bool(row[10]),
-        occurred_at=dialect.moment(row[7]),  # type: ignore[arg-type]
-        created_at=dialect.moment(row[8]),  # type: ignore[arg-type]
-        expires_at=dialect.moment(row[9]),
-        generation=generation,
-    )
+def _job(row: tuple[Any, ...], generation: int) -> Job:
+    # A token that is still there belongs to a worker that never came back.
+    return Job(*row[:6], row[6] + bool(row[10]), *row[7:10], generation)
 
 
 def end_of_life(
@@ -101,10 +104,11 @@ def end_of_life(
             continue
         error = "endpoint_deleted" if gate.deleted else "endpoint_disabled"
         cursor.execute(
-            f"SELECT {_COLUMNS} FROM webhooks_app_delivery WHERE endpoint_id = %s AND {_DUE} LIMIT %s",
+            f"""SELECT {_columns(dialect)} FROM webhooks_app_delivery
+            WHERE endpoint_id = %s AND {_DUE} LIMIT %s""",
             [gate.endpoint_id, dialect.time(now), dialect.time(now), ENDS_AT_ONCE],
         )
-        jobs = [_job(dialect, row, gate.generation) for row in cursor.fetchall()]
+        jobs = [_job(row, gate.generation) for row in cursor.fetchall()]
         ended.extend(_end(cursor, dialect, jobs, DEAD_LETTERED, error, now))
         if len(jobs) == ENDS_AT_ONCE:
             unfinished.add(gate.endpoint_id)
@@ -123,7 +127,7 @@ def _end(
         [str(state), error, dialect.time(now), *ids],
     )
     return [
-        Ended(job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred_at)
+        Ended(job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred)
         for job in jobs
     ]
 

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from .arrays import literal
+
 Row = tuple[Any, ...]
 
 
@@ -40,6 +42,9 @@ class Dialect(Protocol):
     def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Return a FROM item `v` with the columns of `types`, and its parameters."""
 
+    def epoch(self, column: str) -> str:
+        """Return the expression for a moment as seconds since 1970: much cheaper to read than a timestamp."""
+
     def guard(self, cursor: Any, *, durable: bool) -> None:
         """Bound this transaction's waits; without `durable` its commit reaches the disk with the next one."""
 
@@ -53,7 +58,10 @@ class PostgreSQL:
     lateral = True
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
-        return f"{column} = ANY(%s)", [list(values)]
+        if not values:
+            return "FALSE", []
+        kind = "text" if any(isinstance(value, str) for value in values) else "bigint"
+        return f"{column} = ANY(%s::{kind}[])", [literal(kind, values)]
 
     def time(self, moment: datetime | None) -> Any:
         return moment
@@ -73,17 +81,24 @@ class PostgreSQL:
             return
         arrays = ", ".join(f"%s::{kind}[]" for kind in types.values())
         sql = f"INSERT INTO {table} ({', '.join(types)}) SELECT * FROM unnest({arrays}) {tail}"
-        cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)])
+        cursor.execute(sql, _columns(types, rows))
 
     def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
         arrays = ", ".join(f"%s::{kind}[]" for kind in types.values())
-        return f"unnest({arrays}) AS v({', '.join(types)})", [
-            list(column) for column in zip(*rows, strict=True)
-        ]
+        return f"unnest({arrays}) AS v({', '.join(types)})", _columns(types, rows)
+
+    def epoch(self, column: str) -> str:
+        return f"extract(epoch FROM {column})::float8"
 
     def guard(self, cursor: Any, *, durable: bool) -> None:
         # SET LOCAL, not SET: behind a transaction pooler a session setting would leak to strangers.
         cursor.execute(_GUARD if durable else _GUARD + "; SET LOCAL synchronous_commit = off")
+
+
+def _columns(types: dict[str, str], rows: Sequence[Row]) -> list[str]:
+    return [
+        literal(kind, column) for kind, column in zip(types.values(), zip(*rows, strict=True), strict=True)
+    ]
 
 
 _GUARD = """SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '10s';
@@ -100,7 +115,7 @@ class SQLite:
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         if not values:
-            return "1 = 0", []
+            return "FALSE", []
         return f"{column} IN ({', '.join(['%s'] * len(values))})", list(values)
 
     def time(self, moment: datetime | None) -> Any:
@@ -125,6 +140,9 @@ class SQLite:
         names = ", ".join(f"column{place} AS {name}" for place, name in enumerate(types, 1))
         marks = ", ".join([f"({', '.join(['%s'] * len(types))})"] * len(rows))
         return f"(SELECT {names} FROM (VALUES {marks})) AS v", [value for row in rows for value in row]
+
+    def epoch(self, column: str) -> str:
+        return f"(julianday({column}) - 2440587.5) * 86400.0"
 
     def guard(self, cursor: Any, *, durable: bool) -> None:
         """Nothing to bound: the connection's own timeout covers the one lock there is."""

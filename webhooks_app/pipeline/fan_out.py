@@ -7,9 +7,10 @@ endpoints than that is cut by endpoint key and goes on with the next batch.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
-from django.db import connections
+from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError, connections
 
 from . import clock
 from .dialect import Dialect, dialect_of
@@ -26,19 +27,15 @@ OWN_EVENTS = "own events"
 _DELIVERY = {
     "endpoint_id": "bigint",
     "event_id": "bigint",
-    "state": "text",
-    "priority": "smallint",
-    "due_at": "timestamptz",
-    "attempts": "int",
-    "step": "smallint",
-    "deferrals": "smallint",
-    "lapses": "smallint",
     "position": "bigint",
     "occurred_at": "timestamptz",
     "expires_at": "timestamptz",
-    "last_error": "text",
-    "created_at": "timestamptz",
 }
+# `WHERE TRUE` keeps SQLite from reading ON CONFLICT as a join condition.
+_INSERT = """INSERT INTO webhooks_app_delivery (endpoint_id, event_id, position, occurred_at, expires_at,
+state, priority, due_at, attempts, step, deferrals, lapses, last_error, created_at)
+SELECT endpoint_id, event_id, position, occurred_at, expires_at, 'pending', 0, {now}, 0, 0, 0, 0, '', {now}
+FROM {values} WHERE TRUE ON CONFLICT (endpoint_id, event_id) DO NOTHING"""
 
 
 @dataclass(slots=True)
@@ -82,17 +79,32 @@ def _one_by_one(alias: str, outbox_alias: str, error: Exception) -> Batch:
     entries = short(outbox_alias, lambda cursor: read_entries(cursor, outbox, MAX_EVENTS))
     if not entries:
         raise error
-    done = Batch(more=len(entries) == MAX_EVENTS)
+    done, faults = Batch(more=len(entries) == MAX_EVENTS), {}
     for entry in entries:
         try:
             single = _batch(alias, outbox_alias, only=entry.id)
         except Exception as fault:  # see above
-            note_failure(outbox_alias, entry, fault, clock.db_now(outbox_alias))
+            if isinstance(fault, _NOT_THE_ENTRY):
+                raise
+            faults[entry] = fault
             continue
         done.events += single.events
         done.endpoint_ids |= single.endpoint_ids
         done.more |= single.more
+    _blame(outbox_alias, entries, faults)
     return done
+
+
+# The database is away or not migrated: no entry is to blame.
+_NOT_THE_ENTRY = (OperationalError, InterfaceError, ProgrammingError, InternalError)
+
+
+def _blame(outbox_alias: str, entries: Sequence[Entry], faults: dict[Entry, Exception]) -> None:
+    """Count the failures against the entries, unless all of several failed: then it is something else."""
+    if len(faults) == len(entries) > 1:
+        raise next(iter(faults.values()))
+    for entry, fault in faults.items():
+        note_failure(outbox_alias, entry, fault, clock.db_now(outbox_alias))
 
 
 def _batch(alias: str, outbox_alias: str, *, only: int | None = None) -> Batch:
@@ -187,32 +199,15 @@ def _deliver(cursor: Any, dialect: Dialect, planned: Plan, keys: dict[str, int],
     if not planned.deliveries:
         return
     position = next_positions(cursor, planned.deliveries)
-    moment, rows = dialect.time(now), []
+    rows = []
     for each in planned.events:
-        key, item = keys[each.item.public_id], each.item
-        occurred_at, expires_at = dialect.time(item.occurred_at), dialect.time(item.expires_at)
+        key = keys[each.item.public_id]
+        times = dialect.time(each.item.occurred_at), dialect.time(each.item.expires_at)
         for endpoint_id in each.endpoint_ids:
-            rows.append(
-                (
-                    endpoint_id,
-                    key,
-                    "pending",
-                    0,
-                    moment,
-                    0,
-                    0,
-                    0,
-                    0,
-                    position,
-                    occurred_at,
-                    expires_at,
-                    "",
-                    moment,
-                )
-            )
+            rows.append((endpoint_id, key, position, *times))
             position += 1
     # Two fan-outs that meet on the same rows lock them in the same order.
-    rows.sort()
-    dialect.insert(
-        cursor, "webhooks_app_delivery", _DELIVERY, rows, "ON CONFLICT (endpoint_id, event_id) DO NOTHING"
-    )
+    rows.sort(key=itemgetter(0, 1))
+    values, params = dialect.values(_DELIVERY, rows)
+    moment = dialect.time(now)
+    cursor.execute(_INSERT.format(now="%s", values=values), [moment, moment, *params])

@@ -60,7 +60,7 @@ class Room:
 
 def probe_size(endpoints: int) -> int:
     """Return how many deliveries of one endpoint a lease looks at, when it looks at so many endpoints."""
-    return min(BATCH, max(4, 2 * BATCH_IN_ALL // max(1, endpoints)))
+    return min(BATCH, max(4, BATCH_IN_ALL // max(1, endpoints)))
 
 
 def share(size: int, by_priority: Sequence[Sequence[T]]) -> list[T]:

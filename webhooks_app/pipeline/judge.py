@@ -1,28 +1,25 @@
 """Turns what came back into what follows: `core.decide` with the facts of a claimed delivery."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime
 
 from ..core.attempt import AttemptResult
 from ..core.decide import Facts, Outcome, decide
 from ..core.health import is_slow
+from .claim import DAY
 from .gates import Gate
 from .work import Done, Job
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Judged:
     """A finished job with its outcome, ready to be recorded."""
 
+    job: Job
     done: Done
     outcome: Outcome
     result: AttemptResult
     slow: bool
-
-    @property
-    def job(self) -> Job:
-        """The claimed delivery."""
-        return self.done.job
 
 
 def judge(done: Done, gate: Gate, *, jitter: float) -> Judged:
@@ -35,9 +32,9 @@ def judge(done: Done, gate: Gate, *, jitter: float) -> Judged:
         attempts=job.attempts,
         step=job.step,
         deferrals=job.deferrals,
-        recorded_at=job.created_at,
-        expires_at=job.expires_at,
-        replay_until=job.occurred_at + timedelta(days=gate.retention_days),
+        recorded_at=datetime.fromtimestamp(job.created, UTC),
+        expires_at=None if job.expires is None else datetime.fromtimestamp(job.expires, UTC),
+        replay_until=datetime.fromtimestamp(job.occurred + gate.retention_days * DAY, UTC),
     )
     outcome = decide(gate.policy, facts, result, now=done.finished_at, jitter=jitter)
-    return Judged(done, outcome, result, is_slow(result))
+    return Judged(job, done, outcome, result, is_slow(result))

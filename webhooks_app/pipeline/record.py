@@ -186,5 +186,5 @@ def _ended(each: Judged) -> Ended:
         str(each.outcome.state),
         each.outcome.error,
         job.number,
-        job.occurred_at,
+        job.occurred,
     )

@@ -10,9 +10,12 @@ from ..destinations.base import Sent
 from .gates import Gate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
-    """A claimed delivery. `generation` is its endpoint's at the claim; older results are ignored."""
+    """A claimed delivery; not frozen because thousands are made every second. Times are seconds since 1970.
+
+    `generation` is its endpoint's at the claim; results of an older one are ignored.
+    """
 
     id: int
     endpoint_id: int
@@ -21,9 +24,9 @@ class Job:
     step: int
     deferrals: int
     lapses: int
-    occurred_at: datetime
-    created_at: datetime
-    expires_at: datetime | None
+    occurred: float
+    created: float
+    expires: float | None
     generation: int
 
     @property
@@ -42,7 +45,7 @@ class Ended:
     state: str
     error: str
     attempts: int
-    occurred_at: datetime
+    occurred: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,7 @@ class Content:
     body: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Done:
     """What became of a claimed delivery. `sent` is None when it was released without a request."""
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db import InterfaceError, InternalError, OperationalError, connections, transaction
 
 from .dialect import dialect_of
 
@@ -13,8 +13,10 @@ logger = logging.getLogger("webhooks_app.pipeline")
 
 T = TypeVar("T")
 
-# Serialization failure, deadlock, lock not available: PostgreSQL, Appendix A.
+# PostgreSQL, Appendix A: serialization failure, deadlock, lock not available.
 _REPEATABLE = frozenset({"40001", "40P01", "55P03"})
+# The server ended the session: idle in a transaction, by an administrator, crash, start or shutdown.
+_ENDED = frozenset({"25P03", "57P01", "57P02", "57P03"})
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
 
 
@@ -31,7 +33,7 @@ def short(alias: str, work: Callable[[Any], T], *, durable: bool = True) -> T:
     for pause in _PAUSES:
         try:
             return _once(alias, work, durable)
-        except (OperationalError, InterfaceError) as error:
+        except (OperationalError, InterfaceError, InternalError) as error:
             if not is_passing(alias, error):
                 raise
             logger.info("repeating a transaction after %s", type(error.__cause__ or error).__name__)
@@ -48,10 +50,21 @@ def _once(alias: str, work: Callable[[Any], T], durable: bool) -> T:
 
 def is_passing(alias: str, error: Exception) -> bool:
     """Whether the fault may pass by itself; closes a connection that is lost: the next use dials anew."""
-    if getattr(error.__cause__, "sqlstate", None) in _REPEATABLE or "database is locked" in str(error):
+    state = getattr(error.__cause__, "sqlstate", "")
+    if state in _REPEATABLE or "database is locked" in str(error):
         return True
     connection = connections[alias]
-    if connection.in_atomic_block or connection.is_usable():
+    if connection.in_atomic_block:
         return False
-    connection.close()
-    return True
+    usable = connection.is_usable()
+    if not usable:
+        connection.close()
+    # Django may have dialled anew already, when it left the broken transaction: then the new one is usable.
+    return not usable or _was_lost(error, state)
+
+
+def _was_lost(error: Exception, state: str | None) -> bool:
+    """Whether PostgreSQL ended the session, or libpq found it gone (an error without a code)."""
+    if state is None:
+        return isinstance(error, OperationalError | InterfaceError)
+    return state in _ENDED or state.startswith("08")

@@ -86,13 +86,19 @@ class Engine:
 
     def _take_in(self) -> None:
         try:
-            item = self._inbox.get(timeout=BEAT if self._batches or self._tickets else IDLE_BEAT)
+            item = self._inbox.get(timeout=self._patience())
             while True:
                 if isinstance(item, Ticket):
                     self._tickets.append(item)
                 item = self._inbox.get_nowait()
         except queue.Empty:
             return
+
+    def _patience(self) -> float:
+        """How long to wait for news, in seconds."""
+        if not all(ticket.is_waiting for ticket in self._tickets):
+            return 0.0
+        return BEAT if self._batches or self._tickets else IDLE_BEAT
 
     def _record_ripe(self) -> None:
         now = time.monotonic()

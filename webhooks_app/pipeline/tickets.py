@@ -32,6 +32,11 @@ class Ticket:
         """Do a bit, in the engine's thread."""
         raise NotImplementedError
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next step has to wait for requests; else it can be done at once."""
+        return False
+
     def close(self) -> None:
         """Let the asker go on."""
         self._closed.set()
@@ -68,6 +73,10 @@ class Deliver(Ticket):
             return True
         self._endpoint_ids = list(batch.lease.more)
         return self._lease(engine)
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._batch is not None and not self._batch.settled
 
     def _lease(self, engine: "Engine") -> bool:
         self._batch = batch = engine.start(self._endpoint_ids)

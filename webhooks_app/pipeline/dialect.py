@@ -19,6 +19,7 @@ class Dialect(Protocol):
 
     now_sql: str
     lock_row: str
+    skip_locked: str
     try_lock: str
     lateral: bool
 
@@ -45,8 +46,11 @@ class Dialect(Protocol):
     def epoch(self, column: str) -> str:
         """Return the expression for a moment as seconds since 1970: much cheaper to read than a timestamp."""
 
-    def guard(self, cursor: Any, *, durable: bool) -> None:
-        """Bound this transaction's waits; without `durable` its commit reaches the disk with the next one."""
+    def guard(self, cursor: Any, *, durable: bool, brief: bool = False) -> None:
+        """Bound this transaction's waits; without `durable` its commit reaches the disk with the next one.
+
+        `brief`: give up a locked row soon, because the transaction has another way.
+        """
 
 
 class PostgreSQL:
@@ -54,6 +58,7 @@ class PostgreSQL:
 
     now_sql = "clock_timestamp()"
     lock_row = "FOR NO KEY UPDATE"
+    skip_locked = "SKIP LOCKED"
     try_lock = "FOR UPDATE SKIP LOCKED"
     lateral = True
 
@@ -90,9 +95,10 @@ class PostgreSQL:
     def epoch(self, column: str) -> str:
         return f"extract(epoch FROM {column})::float8"
 
-    def guard(self, cursor: Any, *, durable: bool) -> None:
+    def guard(self, cursor: Any, *, durable: bool, brief: bool = False) -> None:
         # SET LOCAL, not SET: behind a transaction pooler a session setting would leak to strangers.
-        cursor.execute(_GUARD if durable else _GUARD + "; SET LOCAL synchronous_commit = off")
+        statements = f"SET LOCAL lock_timeout = '{BRIEF_WAIT if brief else WAIT}'; {_GUARD}"
+        cursor.execute(statements if durable else statements + "; SET LOCAL synchronous_commit = off")
 
 
 def _columns(types: dict[str, str], rows: Sequence[Row]) -> list[str]:
@@ -101,8 +107,8 @@ def _columns(types: dict[str, str], rows: Sequence[Row]) -> list[str]:
     ]
 
 
-_GUARD = """SET LOCAL lock_timeout = '2s'; SET LOCAL idle_in_transaction_session_timeout = '10s';
-SET LOCAL statement_timeout = '30s'"""
+WAIT, BRIEF_WAIT = "2s", "250ms"
+_GUARD = """SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL statement_timeout = '30s'"""
 
 
 class SQLite:
@@ -110,6 +116,7 @@ class SQLite:
 
     now_sql = "NULL"
     lock_row = ""
+    skip_locked = ""
     try_lock = ""
     lateral = False
 
@@ -144,7 +151,7 @@ class SQLite:
     def epoch(self, column: str) -> str:
         return f"(julianday({column}) - 2440587.5) * 86400.0"
 
-    def guard(self, cursor: Any, *, durable: bool) -> None:
+    def guard(self, cursor: Any, *, durable: bool, brief: bool = False) -> None:
         """Nothing to bound: the connection's own timeout covers the one lock there is."""
 
 

@@ -1,0 +1,5 @@
+"""Names that resolve without DNS, and no broker, for the tests of the commands."""
+
+from tests.actions.conftest import network
+
+__all__ = ["network"]

@@ -1,0 +1,76 @@
+"""Doctor: whether work flows: outbox entries that wait or were set aside, and the tick."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from ...conf import current
+from ...models import Endpoint, EndpointState, OutboxEntry, PipelineLock
+from ...pipeline import clock, tick
+from .database import aliases
+from .finding import Finding, failed, ok, warning
+
+WAIT_WARNING = timedelta(seconds=30)
+WAIT_FAILURE = timedelta(minutes=5)
+# Twelve ticks at their interval of five seconds.
+TICK_FAILURE = timedelta(seconds=60)
+
+_WORKERS = "Start the workers: celery worker on the queue of QUEUE_NAME and celery beat; or webhooks_run."
+
+
+def check_outbox() -> Iterator[Finding]:
+    """Tell how long the oldest entry has waited for its fan-out."""
+    for alias in current().OUTBOX_DATABASES:
+        subject = f"outbox {alias}"
+        waiting = OutboxEntry.objects.using(alias).filter(dispatched_at=None, set_aside_at=None)
+        oldest = waiting.order_by("pk").values_list("recorded_at", flat=True).first()
+        age = timedelta(0) if oldest is None else clock.db_now(alias) - oldest
+        message = f"the oldest waiting event was recorded {age.total_seconds():.0f} s ago"
+        if oldest is None:
+            yield ok(subject, "no event waits")
+        elif age > WAIT_FAILURE:
+            yield failed(subject, message, _WORKERS)
+        elif age > WAIT_WARNING:
+            yield warning(subject, message, _WORKERS)
+        else:
+            yield ok(subject, message)
+
+
+def check_set_aside() -> Iterator[Finding]:
+    """Count the entries whose fan-out failed three times."""
+    for alias in aliases():
+        rows = OutboxEntry.objects.using(alias).filter(dispatched_at=None, set_aside_at__isnull=False)
+        count = rows.count()
+        if count:
+            first = rows.order_by("pk").values_list("event_id", flat=True).first()
+            message = f"{count} events were set aside after three failures, the first is {first}"
+            fix = "The log says why (search for the id). Mend the cause, then release them in the admin."
+            yield failed(f"outbox {alias}", message, fix)
+        else:
+            yield ok(f"outbox {alias}", "no event was set aside")
+
+
+def check_tick() -> Iterator[Finding]:
+    """Tell when the tick, which finds what lost hints left behind, was last seen."""
+    alias = current().DATABASE
+    seen = PipelineLock.objects.using(alias).filter(name=tick.LOCK).values_list("value", flat=True).first()
+    if not seen:
+        yield failed("tick", "was never seen", _WORKERS)
+        return
+    age = clock.db_now(alias) - datetime.fromtimestamp(seen, UTC)
+    message = f"last seen {max(0.0, age.total_seconds()):.0f} s ago"
+    yield failed("tick", message, _WORKERS) if age > TICK_FAILURE else ok("tick", message)
+
+
+def check_endpoints() -> Iterator[Finding]:
+    """Name endpoints that the sender itself disabled."""
+    alias = current().DATABASE
+    alive = Endpoint.objects.using(alias).filter(deleted_at__isnull=True)
+    reasons = (EndpointState.DisabledReason.FAILING, EndpointState.DisabledReason.GONE)
+    lost = alive.filter(state__enabled=False, state__disabled_reason__in=reasons)
+    count = lost.count()
+    if count:
+        first = lost.order_by("pk").values_list("public_id", flat=True).first()
+        message = f"{count} of {alive.count()} were disabled because they failed, such as {first}"
+        yield warning("webhooks", message, "Ask their owners to mend them, then enable and replay.")
+    else:
+        yield ok("webhooks", f"none of {alive.count()} was disabled for failing")

@@ -5,6 +5,7 @@ from typing import Any
 
 from celery import shared_task, signals
 
+from .conf import current
 from .pipeline import runner
 from .pipeline.engine import shut_down
 from .pipeline.queue import DELIVER, FAN_OUT, PRUNE, TICK
@@ -14,6 +15,7 @@ logger = logging.getLogger("webhooks_app.pipeline")
 # The longest request an operator may allow, and time to record it.
 DRAIN_SECONDS = 65.0
 PRUNE_SECONDS = 60.0
+GREEN_POOLS = ("gevent", "eventlet")
 
 
 @shared_task(name=FAN_OUT, ignore_result=True, acks_late=False)
@@ -48,3 +50,19 @@ def drain(**_: Any) -> None:
     """At a warm shutdown: lease nothing more, give back what was not sent, record what is open."""
     if not shut_down(DRAIN_SECONDS):
         logger.error("some requests were not recorded in time; they are sent again")
+
+
+@signals.worker_init.connect(dispatch_uid="webhooks_app.pools")
+def refuse_green_threads(sender: Any, **_: Any) -> None:
+    """End a gevent or eventlet worker that is to serve the webhook queue; other queues are not our business.
+
+    Raises:
+        SystemExit: sending needs real threads: one slow database call would hold up every green thread.
+    """
+    pool = sender.pool_cls if isinstance(sender.pool_cls, str) else sender.pool_cls.__module__
+    serves = current().QUEUE_NAME in sender.app.amqp.queues.consume_from
+    if serves and any(name in pool for name in GREEN_POOLS):
+        raise SystemExit(
+            f"webhooks_app: a {pool} pool cannot send webhooks. Serve the queue {current().QUEUE_NAME} "
+            "with a prefork, threads or solo worker, and keep it out of this worker's -Q."
+        )

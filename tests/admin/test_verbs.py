@@ -51,7 +51,7 @@ def test_a_window_of_events_is_sent_again(boss: Client) -> None:
     url = verb_url(endpoint.pk, "replay")
     sent = {"since": (moment - timedelta(hours=1)).strftime("%Y-%m-%d %H:%M:%S"), "status": "dead"}
     answer = boss.post(url, sent, follow=True)
-    assert said(answer) == ["1 deliveries queued."]
+    assert said(answer) == ["Queued: 1."]
     job.refresh_from_db()
     assert job.state == "pending"
     assert AuditEntry.objects.latest("id").action == "webhook.replayed"

@@ -23,14 +23,14 @@ class AttemptAdmin(EvidenceAdmin[Attempt]):
 
     list_display = (
         "public_id",
-        "event_type",
-        "endpoint_id_shown",
-        "number",
-        "trigger",
         "status",
         "answer",
+        "event_type",
+        "number",
+        "trigger",
         "duration",
         "created_at",
+        "endpoint_id_shown",
     )
     list_filter = (
         recent_filter("status", Attempt.Status.choices),

@@ -27,14 +27,14 @@ class DeliveryAdmin(EvidenceAdmin[Delivery]):
 
     list_display = (
         "public_id",
-        "event_shown_id",
-        "event_shown_type",
-        "endpoint_shown_id",
         "state",
+        "event_shown_type",
         "attempts",
         "last_error",
-        "due_at",
         "created_at",
+        "due_at",
+        "endpoint_shown_id",
+        "event_shown_id",
     )
     list_filter = (recent_filter("state", [(state.value, state.value) for state in State]),)
     search_help_text = "Id of a delivery, an endpoint or an event."

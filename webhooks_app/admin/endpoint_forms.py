@@ -8,9 +8,8 @@ from .. import conf
 from ..actions.replay_selection import STATUSES
 from ..core.policies import PRESETS
 from ..models import Endpoint
-from .action_form import ActionForm, LinesField
+from .action_form import ActionForm, JsonField, LinesField
 
-JSON = forms.Textarea(attrs={"rows": 4, "cols": 60, "class": "vLargeTextField"})
 COMMON = ("url", "method", "description", "events", "identity_ids", "headers")
 LIMITS = ("policy", "policy_overrides", "max_in_flight")
 
@@ -23,19 +22,19 @@ def without_secrets(headers: list[dict[str, Any]]) -> list[dict[str, Any]]:
 class EndpointForm(ActionForm[Endpoint]):
     """What registering and changing have in common. Each field remembers, hidden, what it showed at first."""
 
-    url = forms.CharField(max_length=2048, widget=forms.TextInput(attrs={"size": 80}))
+    url = forms.CharField(label="URL", max_length=2048, widget=forms.TextInput(attrs={"size": 80}))
     events = LinesField(required=False, help_text="One a line: a type, order.* or *. None: receives nothing.")
-    identity_ids = forms.JSONField(
-        required=False, widget=JSON, help_text="A list of identities; empty: no filter; []: receives nothing."
+    identity_ids = JsonField(
+        required=False, help_text="A list of identities; empty: no filter; []: receives nothing."
     )
-    headers = forms.JSONField(
+    headers = JsonField(
         required=False,
-        widget=JSON,
         help_text='[{"name": "X-Team", "value": "…", "secret": true}]; a secret without value keeps its own.',
     )
+    method = forms.ChoiceField(choices=[(each.value, each.value) for each in Endpoint.Method])
     policy = forms.ChoiceField(choices=[(name, name) for name in PRESETS])
-    policy_overrides = forms.JSONField(
-        required=False, widget=JSON, help_text='Own values in place of the policy\'s: {"waits": [30, 300]}.'
+    policy_overrides = JsonField(
+        required=False, help_text='Own values in place of the policy\'s: {"waits": [30, 300]}.'
     )
     description = forms.CharField(required=False, max_length=500, widget=forms.TextInput(attrs={"size": 80}))
 

@@ -54,7 +54,7 @@ def _rotate(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
 
 def _replay(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
     window = {name: values[name] or None for name in ("since", "until", "status")}
-    return f"{replay(actor, endpoint, **window)} deliveries queued.", ""
+    return f"Queued: {replay(actor, endpoint, **window)}.", ""
 
 
 VERBS: Mapping[str, Verb] = {

@@ -31,9 +31,29 @@ from .endpoint_verbs import VERBS, outcome, verb_page
 MAX_SWITCHED = 100
 MAX_TESTED = 5
 
-FACTS = ("public_id", "scope", "environment", "situation", "created_at", "updated_at")
+FACTS = (
+    ("public_id", "situation"),
+    ("scope", "tenant_id", "partner_id", "environment"),
+    ("created_at", "updated_at"),
+    "links",
+)
 CONTENT = ("url", "method", "description", "events", "identity_ids", "headers")
-READ_ONLY = (*FACTS, "tenant_id", "partner_id", *HEALTH, "secrets_shown", "links", "headers_shown")
+READ_ONLY = (
+    *(
+        "public_id",
+        "situation",
+        "scope",
+        "tenant_id",
+        "partner_id",
+        "environment",
+        "created_at",
+        "updated_at",
+    ),
+    *HEALTH,
+    "secrets_shown",
+    "links",
+    "headers_shown",
+)
 
 ADD_FIELDSETS: action_pages.Fieldsets = (
     (None, {"fields": ("tenant_id", "partner_id", "environment", *CONTENT)}),
@@ -46,7 +66,7 @@ def _fieldsets(*, editable: bool) -> action_pages.Fieldsets:
         ("enabled", "url", "retarget_pending", *CONTENT[1:]) if editable else (*CONTENT[:-1], "headers_shown")
     )
     return (
-        (None, {"fields": (*FACTS[:2], "tenant_id", "partner_id", *FACTS[2:], "links")}),
+        (None, {"fields": FACTS}),
         ("What it receives", {"fields": content}),
         ("Retries and limits", {"fields": LIMITS}),
         ("Health", {"fields": HEALTH}),

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -28,23 +29,22 @@ class Process:
     name = "process"
     ready_mark = ""
 
-    def __init__(self, folder: Path, choice: Choice) -> None:
+    def __init__(self, folder: Path, choice: Choice, *, environment: Mapping[str, str] | None = None) -> None:
         self.log = folder / f"{self.name}-{next(_numbers)}.log"
-        self._folder = folder
-        self._environment = choice.environment()
+        self._environment = {**choice.environment(), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
     def command(self) -> list[str]:
         """Return the command line."""
         raise NotImplementedError
 
-    def start(self, *, wait: bool = True, environment: dict[str, str] | None = None) -> Self:
+    def start(self, *, wait: bool = True) -> Self:
         """Start, and wait until the log says that it is ready."""
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 self.command(),
                 cwd=ROOT,
-                env={**self._environment, **(environment or {})},
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -131,11 +131,18 @@ class Worker(Process):
     ready_mark = " ready."
 
     def __init__(
-        self, folder: Path, choice: Choice, *, pool: str = "prefork", concurrency: int = 2, options: str = ""
+        self,
+        folder: Path,
+        choice: Choice,
+        *,
+        pool: str = "prefork",
+        concurrency: int = 2,
+        queue: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(folder, choice)
-        self._pool, self._concurrency, self._options = pool, concurrency, options.split()
-        self._queue = choice.webhooks.get("QUEUE_NAME", "webhooks")
+        super().__init__(folder, choice, environment=environment)
+        self._pool, self._concurrency = pool, concurrency
+        self._queue = queue or choice.webhooks.get("QUEUE_NAME", "webhooks")
 
     def command(self) -> list[str]:
         return [
@@ -143,7 +150,6 @@ class Worker(Process):
             *("-P", self._pool, "-c", str(self._concurrency), "-Q", self._queue),
             *("-n", f"{self.log.stem}-{os.getpid()}@%h", "-l", "INFO"),
             *("--without-gossip", "--without-mingle"),
-            *self._options,
         ]
 
 

@@ -86,21 +86,26 @@ def test_requests_of_a_batch_are_recorded_beside_a_locked_endpoint(stage, place)
     names = ["first", "second"]
     for name in names:
         stage.receiver.on(name, Reply(delay=0.6))
-    endpoints = [stage.endpoint(name, policy_overrides={"total_timeout": 1.5, "connect_timeout": 0.5})
-                 for name in names]
+    endpoints = [
+        stage.endpoint(name, policy_overrides={"total_timeout": 1.5, "connect_timeout": 0.5})
+        for name in names
+    ]
     stage.worker(concurrency=1)
     events = stage.emit(2)
     stage.until(lambda: len(stage.receiver.posts) == 4, 10, "requests are open")
     stage.tick()
     with psycopg.connect(stage.choice.database) as person:
         person.execute(
-            "SELECT 1 FROM webhooks_app_endpointstate WHERE endpoint_id = %s FOR UPDATE", [endpoints[place].pk]
+            "SELECT 1 FROM webhooks_app_endpointstate WHERE endpoint_id = %s FOR UPDATE",
+            [endpoints[place].pk],
         )
         free = endpoints[1 - place].pk
         stage.until(
-            lambda: stage.value(
-                "SELECT count(*) FROM webhooks_app_attempt WHERE endpoint_id = %s", free) == 2,
-            4, "the other endpoint's outcomes are recorded",
+            lambda: (
+                stage.value("SELECT count(*) FROM webhooks_app_attempt WHERE endpoint_id = %s", free) == 2
+            ),
+            4,
+            "the other endpoint's outcomes are recorded",
         )
     stage.settle()
     check(stage.receiver.posts, events, endpoints=2)

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Self
@@ -150,6 +151,8 @@ def send_tick() -> None:
 def per_delivery(meter: Meter, deliveries: int, seconds: float) -> dict[str, Any]:
     """Return rate and CPU figures of a span of `seconds`."""
     used = meter.used()
+    others = used.pop("others")
+    left = max(0.01, (os.cpu_count() or 1) * seconds - others)
     return {
         "deliveries": deliveries,
         "seconds": round(seconds, 2),
@@ -158,5 +161,7 @@ def per_delivery(meter: Meter, deliveries: int, seconds: float) -> dict[str, Any
         "pg_cpu_us_per_delivery": round(used["postgres"] / deliveries * 1e6),
         "redis_cpu_us_per_delivery": round(used["redis"] / deliveries * 1e6),
         "receiver_cpu_us_per_delivery": round(used["receiver"] / deliveries * 1e6),
-        "other_cores": round(used["others"] / seconds, 2),
+        "other_cores": round(others / seconds, 2),
+        # Near 1: there was no more CPU to have. Clearly below: the product waited for something else.
+        "share_of_free_cpu": round(sum(used.values()) / left, 2),
     }

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,17 +32,30 @@ def main(given: Sequence[str]) -> int:
     """Run the measurements; a missed target is shown, not an error: the machine may be busy."""
     options = arguments(given)
     names = options.only or [name for name, row in ROWS.items() if not options.quick or row.in_quick]
-    missed = []
+    missed, failed = [], []
     with started() as servers:
         run = Run(servers, quick=options.quick, profile=options.profile)
         for name in [name for name in names for _ in range(options.repeat)]:
-            for result in load(name)(run):
-                print(result.line(), flush=True)
-                _keep(result)
-                missed += [f"{result.name}: {target}" for target in result.missed]
+            try:
+                missed += measure(name, run)
+            except Exception:  # the others may still be measured
+                traceback.print_exc()
+                failed.append(name)
     for text in missed:
         print(f"target missed: {text}", file=sys.stderr)
-    return 0
+    for name in failed:
+        print(f"NOT MEASURED: {name}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def measure(name: str, run: Run) -> list[str]:
+    """Run one measurement, print and keep its results; return the targets it missed."""
+    missed = []
+    for result in load(name)(run):
+        print(result.line(), flush=True)
+        _keep(result)
+        missed += [f"{result.name}: {target}" for target in result.missed]
+    return missed
 
 
 def _keep(result: Result) -> None:

@@ -63,6 +63,8 @@ def measured(url: str, count: int, *, processes: int = 2) -> int:
     command = [sys.executable, "-m", "bench.baseline", url, str(count)]
     loops = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) for _ in range(processes)]
     outputs = [each.communicate()[0] for each in loops]
+    if any(each.returncode for each in loops):
+        raise RuntimeError("the bare loop failed; what it said is above")
     return round(mean(float(output) for output in outputs))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import transaction
 from django.utils.encoding import force_str
 from django.utils.functional import Promise
 
@@ -14,8 +14,9 @@ from ..conf import Settings
 from ..core import envelope
 from ..exceptions import EventTooLarge, InvalidEvent
 from ..ids import new_id
-from .dialect import Dialect, dialect_of
+from .dialect import Dialect
 from .draft import Draft
+from .transactions import Tx, reading
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
@@ -71,11 +72,10 @@ def append(alias: str, drafts: Sequence[Draft], settings: Settings) -> list[Even
 
 
 def _known(alias: str, ids: Sequence[str]) -> dict[str, int | None]:
-    connection = connections[alias]
-    condition, values = dialect_of(connection).among("event_id", ids)
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT event_id, sequence FROM webhooks_app_outboxentry WHERE {condition}", values)
-        return dict(cursor.fetchall())
+    with reading(alias) as tx:
+        condition, values = tx.dialect.among("event_id", ids)
+        tx.execute(f"SELECT event_id, sequence FROM webhooks_app_outboxentry WHERE {condition}", values)
+        return dict(tx.rows())
 
 
 def _append(
@@ -87,18 +87,16 @@ def _append(
         if event_id not in known:
             fresh.setdefault(event_id, place)
     bodies = {event_id: _parts(event_id, drafts[place], settings) for event_id, place in fresh.items()}
-    connection = connections[alias]
-    with connection.cursor() as cursor:
-        dialect = dialect_of(connection)
-        owners = [drafts[place].owner for place in fresh.values()]
-        numbers = _sequences(cursor, [owner for owner in owners if owner is not None])
+    with reading(alias) as tx:
+        numbers = _sequences(tx, [drafts[place].owner for place in fresh.values()])
         rows, sequences = [], dict(known)
         for event_id, place in fresh.items():
             owner = drafts[place].owner
             sequences[event_id] = number = None if owner is None else numbers[owner].pop()
-            rows.append(_row(event_id, drafts[place], number, bodies[event_id], dialect))
-        if rows:
-            _insert(cursor, dialect, rows)
+            rows.append(
+                _row(tx.dialect, event_id, drafts[place], _body(bodies[event_id], number), number=number)
+            )
+        _insert(tx, rows)
     return [
         EventRef(event_id, sequences[event_id], fresh.get(event_id) == place)
         for place, event_id in enumerate(ids)
@@ -139,14 +137,14 @@ def _warn_once(event_type: str, size: int, limit: int) -> None:
         )
 
 
-def _sequences(cursor: Any, owners: Sequence[Owner]) -> dict[Owner, list[int]]:
+def _sequences(tx: Tx, owners: Sequence[Owner | None]) -> dict[Owner, list[int]]:
     """Draw numbers for the owners, in key order against deadlocks; the next to use comes last."""
-    wanted = sorted(Counter(owners).items())
+    wanted = sorted(Counter(owner for owner in owners if owner is not None).items())
     if not wanted:
         return {}
     marks = ", ".join(["(%s, %s, %s)"] * len(wanted))
-    cursor.execute(_DRAW.format(marks), [value for owner, count in wanted for value in (*owner, count)])
-    last = {(kind, owner_id): number for kind, owner_id, number in cursor.fetchall()}
+    tx.execute(_DRAW.format(marks), [value for owner, count in wanted for value in (*owner, count)])
+    last = {(kind, owner_id): number for kind, owner_id, number in tx.rows()}
     return {owner: list(range(last[owner], last[owner] - count, -1)) for owner, count in wanted}
 
 
@@ -155,11 +153,14 @@ _DRAW = """INSERT INTO webhooks_app_ownersequence AS o (kind, owner_id, last) VA
 ON CONFLICT (kind, owner_id) DO UPDATE SET last = o.last + excluded.last RETURNING kind, owner_id, last"""
 
 
+def _body(parts: tuple[bytes, bytes], number: int | None) -> bytes:
+    return b"%b%b%b" % (parts[0], b"null" if number is None else b"%d" % number, parts[1])
+
+
 def _row(
-    event_id: str, draft: Draft, number: int | None, parts: tuple[bytes, bytes], dialect: Dialect
+    dialect: Dialect, event_id: str, draft: Draft, body: bytes, *, number: int | None
 ) -> tuple[Any, ...]:
     kind, owner_id = draft.owner or (None, None)
-    sequence = b"null" if number is None else b"%d" % number
     return (
         event_id,
         draft.type,
@@ -170,14 +171,16 @@ def _row(
         draft.identity_id,
         draft.subject,
         draft.environment,
-        b"%b%b%b" % (parts[0], sequence, parts[1]),
+        body,
         dialect.time(draft.occurred_at),
         dialect.time(draft.expires_at),
         0,
     )
 
 
-def _insert(cursor: Any, dialect: Dialect, rows: list[tuple[Any, ...]]) -> None:
-    dialect.insert(cursor, "webhooks_app_outboxentry", _TYPES, rows, "ON CONFLICT (event_id) DO NOTHING")
-    if cursor.rowcount != len(rows):
+def _insert(tx: Tx, rows: list[tuple[Any, ...]]) -> None:
+    if not rows:
+        return
+    tx.insert("webhooks_app_outboxentry", _TYPES, rows, tail="ON CONFLICT (event_id) DO NOTHING")
+    if tx.cursor.rowcount != len(rows):
         raise _LostRaceError

@@ -10,6 +10,7 @@ from ..core.states import DEAD_LETTERED, EXPIRED
 from .arrays import literal
 from .dialect import Dialect
 from .gates import Gate
+from .transactions import Tx
 from .work import Ended, Job
 
 ENDS_AT_ONCE = 500
@@ -36,9 +37,7 @@ class Found:
     expired: list[Ended] = field(default_factory=list)
 
 
-def candidates(
-    cursor: Any, dialect: Dialect, sizes: Mapping[int, int], gates: Sequence[Gate], now: datetime
-) -> Found:
+def candidates(tx: Tx, sizes: Mapping[int, int], gates: Sequence[Gate], now: datetime) -> Found:
     """Read due deliveries, at most `sizes[endpoint]` of each priority, oldest first; end the expired ones."""
     found = Found()
     if not sizes:
@@ -46,14 +45,14 @@ def candidates(
     by_id = {gate.endpoint_id: gate for gate in gates}
     too_old: list[Job] = []
     seconds = now.timestamp()
-    for row in _rows(cursor, dialect, sizes, dialect.time(now)):
+    for row in _rows(tx, sizes, tx.dialect.time(now)):
         gate = by_id[row[1]]
         job = _job(row, gate.generation)
         if is_expired(job, gate, seconds):
             too_old.append(job)
         else:
             found.by_endpoint.setdefault(job.endpoint_id, [[], [], []])[row[11]].append(job)
-    found.expired = _end(cursor, dialect, too_old, EXPIRED, "event_unavailable", now)
+    found.expired = _end(tx, too_old, now, state=EXPIRED, error="event_unavailable")
     return found
 
 
@@ -72,30 +71,39 @@ def _columns(dialect: Dialect) -> str:
     )
 
 
-def _rows(cursor: Any, dialect: Dialect, sizes: Mapping[int, int], now: Any) -> list[tuple[Any, ...]]:
-    columns = _columns(dialect)
-    if dialect.lateral:
+def _rows(tx: Tx, sizes: Mapping[int, int], now: Any) -> list[tuple[Any, ...]]:
+    columns = _columns(tx.dialect)
+    if tx.dialect.lateral:
         statement = _CLAIM_LATERAL.format(columns=columns, due=_DUE)
-        cursor.execute(statement, [literal("bigint", sizes), literal("int", sizes.values()), now, now])
-        return list(cursor.fetchall())
+        tx.execute(statement, [literal("bigint", sizes), literal("int", sizes.values()), now, now])
+        return list(tx.rows())
     rows: list[tuple[Any, ...]] = []
     for endpoint_id, size in sizes.items():
         for priority in (0, 1, 2):
-            cursor.execute(
-                _CLAIM_ONE.format(columns=columns, due=_DUE), [endpoint_id, priority, now, now, size]
-            )
-            rows.extend(cursor.fetchall())
+            tx.execute(_CLAIM_ONE.format(columns=columns, due=_DUE), [endpoint_id, priority, now, now, size])
+            rows.extend(tx.rows())
     return rows
 
 
 def _job(row: tuple[Any, ...], generation: int) -> Job:
-    # A token that is still there belongs to a worker that never came back.
-    return Job(*row[:6], row[6] + bool(row[10]), *row[7:10], generation)
+    key, endpoint_id, event_id, attempts, step, deferrals, lapses, occurred, created, expires, held = row[:11]
+    return Job(
+        id=key,
+        endpoint_id=endpoint_id,
+        event_id=event_id,
+        attempts=attempts,
+        step=step,
+        deferrals=deferrals,
+        # A token that is still there belongs to a worker that never came back.
+        lapses=lapses + bool(held),
+        occurred=occurred,
+        created=created,
+        expires=expires,
+        generation=generation,
+    )
 
 
-def end_of_life(
-    cursor: Any, dialect: Dialect, gates: Sequence[Gate], now: datetime
-) -> tuple[list[Ended], frozenset[int]]:
+def end_of_life(tx: Tx, gates: Sequence[Gate], now: datetime) -> tuple[list[Ended], frozenset[int]]:
     """Dead-letter what came due at disabled and deleted endpoints; also return those with more of it."""
     ended: list[Ended] = []
     unfinished: set[int] = set()
@@ -103,28 +111,26 @@ def end_of_life(
         if gate.enabled and not gate.deleted:
             continue
         error = "endpoint_deleted" if gate.deleted else "endpoint_disabled"
-        cursor.execute(
-            f"""SELECT {_columns(dialect)} FROM webhooks_app_delivery
+        tx.execute(
+            f"""SELECT {_columns(tx.dialect)} FROM webhooks_app_delivery
             WHERE endpoint_id = %s AND {_DUE} LIMIT %s""",
-            [gate.endpoint_id, dialect.time(now), dialect.time(now), ENDS_AT_ONCE],
+            [gate.endpoint_id, tx.dialect.time(now), tx.dialect.time(now), ENDS_AT_ONCE],
         )
-        jobs = [_job(row, gate.generation) for row in cursor.fetchall()]
-        ended.extend(_end(cursor, dialect, jobs, DEAD_LETTERED, error, now))
+        jobs = [_job(row, gate.generation) for row in tx.rows()]
+        ended.extend(_end(tx, jobs, now, state=DEAD_LETTERED, error=error))
         if len(jobs) == ENDS_AT_ONCE:
             unfinished.add(gate.endpoint_id)
     return ended, frozenset(unfinished)
 
 
-def _end(
-    cursor: Any, dialect: Dialect, jobs: Sequence[Job], state: str, error: str, now: datetime
-) -> list[Ended]:
+def _end(tx: Tx, jobs: Sequence[Job], now: datetime, *, state: str, error: str) -> list[Ended]:
     if not jobs:
         return []
-    condition, ids = dialect.among("id", sorted(job.id for job in jobs))
-    cursor.execute(
+    condition, ids = tx.dialect.among("id", sorted(job.id for job in jobs))
+    tx.execute(
         f"""UPDATE webhooks_app_delivery SET state = %s, last_error = %s, finished_at = %s, due_at = NULL,
         lease_token = NULL, lease_until = NULL WHERE {condition}""",
-        [str(state), error, dialect.time(now), *ids],
+        [str(state), error, tx.dialect.time(now), *ids],
     )
     return [
         Ended(job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred)
@@ -132,16 +138,14 @@ def _end(
     ]
 
 
-def mark(
-    cursor: Any, dialect: Dialect, jobs: Sequence[Job], *, token: UUID, until: datetime, now: datetime
-) -> None:
+def mark(tx: Tx, jobs: Sequence[Job], *, token: UUID, until: datetime, now: datetime) -> None:
     """Claim the jobs: nobody else may until `until`."""
     if not jobs:
         return
-    condition, ids = dialect.among("id", sorted(job.id for job in jobs))
-    cursor.execute(
+    condition, ids = tx.dialect.among("id", sorted(job.id for job in jobs))
+    tx.execute(
         f"""UPDATE webhooks_app_delivery SET
         lapses = lapses + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
         lease_token = %s, lease_until = %s, due_at = COALESCE(due_at, %s) WHERE {condition}""",
-        [dialect.uuid(token), dialect.time(until), dialect.time(now), *ids],
+        [tx.dialect.uuid(token), tx.dialect.time(until), tx.dialect.time(now), *ids],
     )

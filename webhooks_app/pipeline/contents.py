@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 
-from .dialect import dialect_of
+from .transactions import reading
 from .work import Content
 
 _JOINED = """SELECT e.id, e.public_id, e.type, COALESCE(e.body, o.body), e.outbox_alias, e.outbox_id
@@ -19,11 +19,10 @@ def read_contents(alias: str, event_ids: Collection[int]) -> dict[int, Content]:
     An event whose row or body is gone has `body` None. An outbox database that does not answer leaves its
     events out, so that they are tried again.
     """
-    dialect = dialect_of(connections[alias])
-    condition, values = dialect.among("e.id", sorted(event_ids))
-    with connections[alias].cursor() as cursor:
-        cursor.execute(_JOINED.format(condition), [alias, *values])
-        rows = cursor.fetchall()
+    with reading(alias) as tx:
+        condition, values = tx.dialect.among("e.id", sorted(event_ids))
+        tx.execute(_JOINED.format(condition), [alias, *values])
+        rows = tx.rows()
     contents = {event_id: Content("", "", None) for event_id in event_ids}
     elsewhere: dict[str, list[tuple[Any, ...]]] = {}
     for row in rows:
@@ -47,7 +46,7 @@ def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, 
 
 
 def _bodies(outbox_alias: str, ids: list[int]) -> dict[int, bytes]:
-    condition, values = dialect_of(connections[outbox_alias]).among("id", sorted(ids))
-    with connections[outbox_alias].cursor() as cursor:
-        cursor.execute(f"SELECT id, body FROM webhooks_app_outboxentry WHERE {condition}", values)
-        return {row[0]: bytes(row[1]) for row in cursor.fetchall()}
+    with reading(outbox_alias) as tx:
+        condition, values = tx.dialect.among("id", sorted(ids))
+        tx.execute(f"SELECT id, body FROM webhooks_app_outboxentry WHERE {condition}", values)
+        return {row[0]: bytes(row[1]) for row in tx.rows()}

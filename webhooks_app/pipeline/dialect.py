@@ -36,7 +36,7 @@ class Dialect(Protocol):
         """Return the parameter for a UUID column."""
 
     def insert(
-        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], tail: str = ""
+        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], *, tail: str = ""
     ) -> None:
         """Insert rows in their order; `types` maps columns to PostgreSQL types, `tail` ends the statement."""
 
@@ -78,7 +78,7 @@ class PostgreSQL:
         return value
 
     def insert(
-        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], tail: str = ""
+        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], *, tail: str = ""
     ) -> None:
         if len(rows) == 1:
             marks = ", ".join(["%s"] * len(types))
@@ -138,7 +138,7 @@ class SQLite:
         return value.hex
 
     def insert(
-        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], tail: str = ""
+        self, cursor: Any, table: str, types: dict[str, str], rows: Sequence[Row], *, tail: str = ""
     ) -> None:
         marks = ", ".join(["%s"] * len(types))
         cursor.executemany(f"INSERT INTO {table} ({', '.join(types)}) VALUES ({marks}) {tail}", rows)

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connections
-
 from ..models import OutboxEntry
 from ..signals import entry_set_aside
-from .dialect import Dialect, dialect_of
-from .transactions import short
+from .dialect import Dialect
+from .transactions import Tx, reading, short
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
@@ -42,15 +40,15 @@ class Entry:
     expires_at: datetime | None
 
 
-def read_entries(cursor: Any, dialect: Dialect, limit: int, *, only: int | None = None) -> list[Entry]:
+def read_entries(tx: Tx, limit: int, *, only: int | None = None) -> list[Entry]:
     """Read waiting entries (`only` one), oldest first. Never by a cursor: a lower key may commit later."""
     condition, values = ("", []) if only is None else ("AND id = %s", [only])
-    cursor.execute(
+    tx.execute(
         f"""SELECT {_COLUMNS} FROM webhooks_app_outboxentry WHERE {_WAITING} {condition}
         ORDER BY id LIMIT %s""",
         [*values, limit],
     )
-    return [_entry(dialect, row) for row in cursor.fetchall()]
+    return [_entry(tx.dialect, row) for row in tx.rows()]
 
 
 def _entry(dialect: Dialect, row: Sequence[Any]) -> Entry:
@@ -60,40 +58,38 @@ def _entry(dialect: Dialect, row: Sequence[Any]) -> Entry:
 
 def has_waiting(alias: str) -> bool:
     """Whether any committed entry waits; asked without the lock, after the last batch."""
-    with connections[alias].cursor() as cursor:
-        cursor.execute(f"SELECT 1 FROM webhooks_app_outboxentry WHERE {_WAITING} LIMIT 1")
-        return cursor.fetchone() is not None
+    with reading(alias) as tx:
+        tx.execute(f"SELECT 1 FROM webhooks_app_outboxentry WHERE {_WAITING} LIMIT 1")
+        return tx.row() is not None
 
 
-def mark_dispatched(cursor: Any, dialect: Dialect, ids: Sequence[int], now: datetime) -> None:
+def mark_dispatched(tx: Tx, ids: Sequence[int], now: datetime) -> None:
     """Note that these entries have their deliveries."""
     if ids:
-        condition, values = dialect.among("id", sorted(ids))
-        cursor.execute(
+        condition, values = tx.dialect.among("id", sorted(ids))
+        tx.execute(
             f"""UPDATE webhooks_app_outboxentry SET dispatched_at = %s
             WHERE {condition} AND dispatched_at IS NULL""",
-            [dialect.time(now), *values],
+            [tx.dialect.time(now), *values],
         )
 
 
 def note_failure(outbox_alias: str, entry: Entry, error: Exception, now: datetime) -> None:
     """Count a failed fan-out; the third sets the entry aside, so that it blocks nobody."""
     logger.error("fan-out of event %s failed: %s", entry.event_id, type(error).__name__, exc_info=error)
-    dialect = dialect_of(connections[outbox_alias])
-    if short(outbox_alias, lambda cursor: _count(cursor, dialect, entry.id, now, limit=TRIES)):
+    if short(outbox_alias, lambda tx: _count(tx, entry.id, now, limit=TRIES)):
         _tell(outbox_alias, entry, f"after {TRIES} failed fan-outs")
 
 
-def set_aside(outbox_alias: str, cursor: Any | None, entry: Entry, now: datetime) -> None:
+def set_aside(outbox_alias: str, tx: Tx | None, entry: Entry, now: datetime) -> None:
     """Set an entry aside at once: its event id belongs to another row or database.
 
-    `cursor` is the running transaction's where the outbox is in the same database, else None.
+    `tx` is the running transaction where the outbox is in the same database, else None.
     """
-    dialect = dialect_of(connections[outbox_alias])
-    if cursor is None:
-        short(outbox_alias, lambda own: _count(own, dialect, entry.id, now, limit=0))
+    if tx is None:
+        short(outbox_alias, lambda own: _count(own, entry.id, now, limit=0))
     else:
-        _count(cursor, dialect, entry.id, now, limit=0)
+        _count(tx, entry.id, now, limit=0)
     _tell(outbox_alias, entry, "because another event has its id")
 
 
@@ -102,12 +98,12 @@ def _tell(outbox_alias: str, entry: Entry, why: str) -> None:
     entry_set_aside.send_robust(sender=OutboxEntry, event_id=entry.event_id, outbox_alias=outbox_alias)
 
 
-def _count(cursor: Any, dialect: Dialect, entry_id: int, now: datetime, *, limit: int) -> bool:
-    cursor.execute(
+def _count(tx: Tx, entry_id: int, now: datetime, *, limit: int) -> bool:
+    tx.execute(
         """UPDATE webhooks_app_outboxentry SET failures = failures + 1,
         set_aside_at = CASE WHEN failures + 1 >= %s THEN %s ELSE set_aside_at END
         WHERE id = %s RETURNING set_aside_at""",
-        [limit, dialect.time(now), entry_id],
+        [limit, tx.dialect.time(now), entry_id],
     )
-    row = cursor.fetchone()
+    row = tx.row()
     return row is not None and row[0] is not None

@@ -7,6 +7,7 @@ from typing import Any
 from ..destinations.config import EndpointConfig
 from .dialect import Dialect
 from .judge import Judged
+from .transactions import Tx
 from .work import Lease
 
 _TYPES = {
@@ -35,16 +36,15 @@ _QUOTED = {f'"{name}"': kind for name, kind in _TYPES.items()}
 
 
 def insert_attempts(
-    cursor: Any,
-    dialect: Dialect,
+    tx: Tx,
     lease: Lease,
     judged: Sequence[Judged],
     configs: Mapping[int, EndpointConfig],
 ) -> None:
     """Insert one row per attempt."""
     if judged:
-        rows = [_row(dialect, lease, each, configs.get(each.job.endpoint_id)) for each in judged]
-        dialect.insert(cursor, "webhooks_app_attempt", _QUOTED, rows)
+        rows = [_row(tx.dialect, lease, each, configs.get(each.job.endpoint_id)) for each in judged]
+        tx.insert("webhooks_app_attempt", _QUOTED, rows)
 
 
 def _row(dialect: Dialect, lease: Lease, each: Judged, config: EndpointConfig | None) -> tuple[Any, ...]:

@@ -8,19 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
 
-from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError, connections
+from django.db import InterfaceError, InternalError, OperationalError, ProgrammingError
 
 from . import clock
-from .dialect import Dialect, dialect_of
 from .dispatch import MAX_EVENTS, Entry, mark_dispatched, note_failure, read_entries, set_aside
 from .index import Item, insert_events, note_progress, read_known, read_unfanned
 from .locks import next_positions, try_lock
 from .plan import Plan, Planned, plan
 from .subscribers import read_subscribers
 from .tenancy import partners_of
-from .transactions import short
+from .transactions import Tx, reading, short
 
 OWN_EVENTS = "own events"
 
@@ -63,20 +61,19 @@ def fan_out_batch(alias: str, outbox_alias: str) -> Batch:
 
 def fan_out_own(alias: str) -> Batch:
     """Fan out the next batch of events that the sender made itself."""
+    return short(alias, _fan_out_own, durable=False)
 
-    def work(cursor: Any) -> Batch:
-        dialect = dialect_of(connections[alias])
-        if not try_lock(cursor, dialect, f"fan_out:{OWN_EVENTS}"):
-            return Batch(locked=False)
-        items = read_unfanned(cursor, dialect, MAX_EVENTS)
-        return _write(cursor, dialect, "", items, clock.db_now(alias)) if items else Batch()
 
-    return short(alias, work, durable=False)
+def _fan_out_own(tx: Tx) -> Batch:
+    if not try_lock(tx, f"fan_out:{OWN_EVENTS}"):
+        return Batch(locked=False)
+    items = read_unfanned(tx, MAX_EVENTS)
+    return _write(tx, "", items, clock.db_now(tx.alias)) if items else Batch()
 
 
 def _one_by_one(alias: str, outbox_alias: str, error: Exception) -> Batch:
-    outbox = dialect_of(connections[outbox_alias])
-    entries = short(outbox_alias, lambda cursor: read_entries(cursor, outbox, MAX_EVENTS))
+    with reading(outbox_alias) as outbox:
+        entries = read_entries(outbox, MAX_EVENTS)
     if not entries:
         raise error
     done, faults = Batch(more=len(entries) == MAX_EVENTS), {}
@@ -111,53 +108,50 @@ def _batch(alias: str, outbox_alias: str, *, only: int | None = None) -> Batch:
     same = alias == outbox_alias
     # The commit may lag only where entries and deliveries share it: across databases it must be on disk
     # before the other one says `dispatched`.
-    batch = short(alias, lambda cursor: _fan_out(cursor, alias, outbox_alias, only), durable=not same)
+    batch = short(alias, lambda tx: _fan_out(tx, outbox_alias, only), durable=not same)
     if batch.elsewhere and batch.now:
-        now, ids, dialect = batch.now, batch.elsewhere, dialect_of(connections[outbox_alias])
-        short(outbox_alias, lambda cursor: mark_dispatched(cursor, dialect, ids, now))
+        now, ids = batch.now, batch.elsewhere
+        short(outbox_alias, lambda tx: mark_dispatched(tx, ids, now))
     return batch
 
 
-def _fan_out(cursor: Any, alias: str, outbox_alias: str, only: int | None) -> Batch:
-    dialect = dialect_of(connections[alias])
-    if not try_lock(cursor, dialect, f"fan_out:{outbox_alias}"):
+def _fan_out(tx: Tx, outbox_alias: str, only: int | None) -> Batch:
+    if not try_lock(tx, f"fan_out:{outbox_alias}"):
         return Batch(locked=False)
-    entries = _read(cursor, alias, outbox_alias, only)
+    entries = _read(tx, outbox_alias, only)
     if not entries:
         return Batch()
-    now = clock.db_now(alias)
-    items, finished = _items(cursor, dialect, alias, outbox_alias, entries, now)
-    batch = _write(cursor, dialect, outbox_alias, items, now) if items else Batch()
+    now = clock.db_now(tx.alias)
+    items, finished = _items(tx, outbox_alias, entries, now)
+    batch = _write(tx, outbox_alias, items, now) if items else Batch()
     finished += batch.elsewhere
     batch.elsewhere, batch.now = [], now
     batch.more |= len(entries) == MAX_EVENTS
-    if alias == outbox_alias:
-        mark_dispatched(cursor, dialect, finished, now)
+    if tx.alias == outbox_alias:
+        mark_dispatched(tx, finished, now)
     else:
         batch.elsewhere = finished
     return batch
 
 
-def _read(cursor: Any, alias: str, outbox_alias: str, only: int | None) -> list[Entry]:
-    if alias == outbox_alias:
-        return read_entries(cursor, dialect_of(connections[alias]), MAX_EVENTS, only=only)
-    with connections[outbox_alias].cursor() as outbox:
-        return read_entries(outbox, dialect_of(connections[outbox_alias]), MAX_EVENTS, only=only)
+def _read(tx: Tx, outbox_alias: str, only: int | None) -> list[Entry]:
+    if tx.alias == outbox_alias:
+        return read_entries(tx, MAX_EVENTS, only=only)
+    with reading(outbox_alias) as outbox:
+        return read_entries(outbox, MAX_EVENTS, only=only)
 
 
 def _items(
-    cursor: Any, dialect: Dialect, alias: str, outbox_alias: str, entries: Sequence[Entry], now: datetime
+    tx: Tx, outbox_alias: str, entries: Sequence[Entry], now: datetime
 ) -> tuple[list[Item], list[int]]:
     """Return what is to be fanned out, and the entries that had been before (the other database forgot)."""
-    known = read_known(cursor, dialect, [entry.event_id for entry in entries])
-    partners = partners_of(
-        cursor, dialect, {entry.tenant_id for entry in entries if entry.tenant_id is not None}
-    )
+    known = read_known(tx, [entry.event_id for entry in entries])
+    partners = partners_of(tx, {entry.tenant_id for entry in entries if entry.tenant_id is not None})
     items, finished = [], []
     for entry in entries:
         row = known.get(entry.event_id)
         if row is not None and (row.outbox_alias, row.outbox_id) != (outbox_alias, entry.id):
-            set_aside(outbox_alias, cursor if alias == outbox_alias else None, entry, now)
+            set_aside(outbox_alias, tx if tx.alias == outbox_alias else None, entry, now)
         elif row is not None and row.finished:
             finished.append(entry.id)
         else:
@@ -166,13 +160,13 @@ def _items(
     return items, finished
 
 
-def _write(cursor: Any, dialect: Dialect, outbox_alias: str, items: Sequence[Item], now: datetime) -> Batch:
+def _write(tx: Tx, outbox_alias: str, items: Sequence[Item], now: datetime) -> Batch:
     tenants = {item.facts.tenant_id for item in items if item.facts.tenant_id is not None}
     partners = {item.facts.partner_id for item in items if item.facts.partner_id is not None}
-    subscribers = read_subscribers(cursor, dialect, tenants, partners)
+    subscribers = read_subscribers(tx, tenants, partners)
     planned = plan(items, subscribers)
-    keys = _index(cursor, dialect, outbox_alias, planned.events, now)
-    _deliver(cursor, dialect, planned, keys, now)
+    keys = _index(tx, outbox_alias, planned.events, now)
+    _deliver(tx, planned, keys, now)
     return Batch(
         events=len(planned.events),
         endpoint_ids={endpoint_id for each in planned.events for endpoint_id in each.endpoint_ids},
@@ -181,33 +175,31 @@ def _write(cursor: Any, dialect: Dialect, outbox_alias: str, items: Sequence[Ite
     )
 
 
-def _index(
-    cursor: Any, dialect: Dialect, outbox_alias: str, events: Sequence[Planned], now: datetime
-) -> dict[str, int]:
+def _index(tx: Tx, outbox_alias: str, events: Sequence[Planned], now: datetime) -> dict[str, int]:
     new = [each for each in events if each.item.key is None]
     keys = {each.item.public_id: each.item.key for each in events if each.item.key is not None}
     if new:
         rows = [(each.item, now if each.finished else None, each.reached) for each in new]
-        keys |= insert_events(cursor, dialect, outbox_alias, rows)
+        keys |= insert_events(tx, outbox_alias, rows)
     for each in events:
         if each.item.key is not None:
-            note_progress(cursor, dialect, each.item.key, each.reached, now if each.finished else None)
+            note_progress(tx, each.item.key, after=each.reached, finished_at=now if each.finished else None)
     return keys
 
 
-def _deliver(cursor: Any, dialect: Dialect, planned: Plan, keys: dict[str, int], now: datetime) -> None:
+def _deliver(tx: Tx, planned: Plan, keys: dict[str, int], now: datetime) -> None:
     if not planned.deliveries:
         return
-    position = next_positions(cursor, planned.deliveries)
+    position = next_positions(tx.cursor, planned.deliveries)
     rows = []
     for each in planned.events:
         key = keys[each.item.public_id]
-        times = dialect.time(each.item.occurred_at), dialect.time(each.item.expires_at)
+        times = tx.dialect.time(each.item.occurred_at), tx.dialect.time(each.item.expires_at)
         for endpoint_id in each.endpoint_ids:
             rows.append((endpoint_id, key, position, *times))
             position += 1
     # Two fan-outs that meet on the same rows lock them in the same order.
     rows.sort(key=itemgetter(0, 1))
-    values, params = dialect.values(_DELIVERY, rows)
-    moment = dialect.time(now)
-    cursor.execute(_INSERT.format(now="%s", values=values), [moment, moment, *params])
+    values, params = tx.dialect.values(_DELIVERY, rows)
+    moment = tx.dialect.time(now)
+    tx.execute(_INSERT.format(now="%s", values=values), [moment, moment, *params])

@@ -1,6 +1,6 @@
 """The state rows as a record sees them: window, failures in a row, holds, automatic disabling."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from . import clock
 from .dialect import Dialect
 from .gates import Gate
 from .judge import Judged
+from .transactions import Tx
 
 # Success is noted at most once a minute: a healthy endpoint's row is not rewritten with every batch.
 SUCCESS_NEWS = timedelta(seconds=60)
@@ -42,31 +43,29 @@ consecutive_failures, first_failure_at, last_failure_at, last_success_at, genera
 _TIMES = (3, 4, 8, 9, 10, 12)
 
 
-def lock_states(
-    cursor: Any, dialect: Dialect, endpoint_ids: Sequence[int]
-) -> tuple[dict[int, StateRow], datetime]:
+def lock_states(tx: Tx, endpoint_ids: Sequence[int]) -> tuple[dict[int, StateRow], datetime]:
     """Lock and read the state rows in id order; also return the current time."""
-    condition, values = dialect.among("endpoint_id", endpoint_ids)
-    cursor.execute(
-        f"""SELECT {_COLUMNS}, {dialect.now_sql} FROM webhooks_app_endpointstate
-        WHERE {condition} ORDER BY endpoint_id {dialect.lock_row}""",
+    condition, values = tx.dialect.among("endpoint_id", endpoint_ids)
+    tx.execute(
+        f"""SELECT {_COLUMNS}, {tx.dialect.now_sql} FROM webhooks_app_endpointstate
+        WHERE {condition} ORDER BY endpoint_id {tx.dialect.lock_row}""",
         values,
     )
-    rows = cursor.fetchall()
+    rows = tx.rows()
     states = {}
     for row in rows:
         columns: list[Any] = [
-            dialect.moment(value) if place in _TIMES else value for place, value in enumerate(row[:13])
+            tx.dialect.moment(value) if place in _TIMES else value for place, value in enumerate(row[:13])
         ]
         columns[1], columns[6] = bool(columns[1]), bool(columns[6])
         states[row[0]] = StateRow(*columns)
     return states, clock.read(rows[-1][13] if rows else None)
 
 
-def changed_states(
+def apply_outcomes(
     states: Mapping[int, StateRow], judged: Sequence[Judged], gates: Mapping[int, Gate], now: datetime
-) -> dict[int, StateRow]:
-    """Apply the outcomes, in order, to the rows; return those that changed."""
+) -> None:
+    """Apply the outcomes, in the order they came in, to the rows."""
     by_endpoint: dict[int, list[Judged]] = {}
     for each in sorted(judged, key=lambda one: one.done.finished_at):
         by_endpoint.setdefault(each.job.endpoint_id, []).append(each)
@@ -74,7 +73,6 @@ def changed_states(
         state = states.get(endpoint_id)
         if state is not None:
             _apply(state, outcomes, gates[endpoint_id], now)
-    return {state.endpoint_id: state for state in states.values() if state.changed}
 
 
 def _apply(state: StateRow, outcomes: Sequence[Judged], gate: Gate, now: datetime) -> None:
@@ -149,16 +147,15 @@ last_failure_at = v.last_failure_at, last_success_at = v.last_success_at, genera
 woken_until = v.woken_until FROM {} WHERE endpoint_id = v.key"""
 
 
-def save_states(cursor: Any, dialect: Dialect, states: Iterable[StateRow], now: datetime) -> None:
+def save_states(tx: Tx, changed: Sequence[StateRow], now: datetime) -> None:
     """Write the rows back; they are locked, so nobody has changed them meanwhile."""
-    changed = list(states)
     if not changed:
         return
-    item, values = dialect.values(_TYPES, [_row(state, dialect) for state in changed])
-    cursor.execute(_SAVE.format(item), values)
+    item, values = tx.dialect.values(_TYPES, [_row(state, tx.dialect) for state in changed])
+    tx.execute(_SAVE.format(item), values)
     fresh = [state.endpoint_id for state in changed if state.succeeded and state.last_success_at == now]
     if fresh:
-        _note_secret_use(cursor, dialect, fresh, now)
+        _note_secret_use(tx, fresh, now)
 
 
 def _row(state: StateRow, dialect: Dialect) -> tuple[Any, ...]:
@@ -179,10 +176,10 @@ def _row(state: StateRow, dialect: Dialect) -> tuple[Any, ...]:
     )
 
 
-def _note_secret_use(cursor: Any, dialect: Dialect, endpoint_ids: Sequence[int], now: datetime) -> None:
-    condition, ids = dialect.among("endpoint_id", endpoint_ids)
-    moment = dialect.time(now)
-    cursor.execute(
+def _note_secret_use(tx: Tx, endpoint_ids: Sequence[int], now: datetime) -> None:
+    condition, ids = tx.dialect.among("endpoint_id", endpoint_ids)
+    moment = tx.dialect.time(now)
+    tx.execute(
         f"""UPDATE webhooks_app_endpointsecret SET last_used_at = %s
         WHERE {condition} AND (expires_at IS NULL OR expires_at > %s)""",
         [moment, *ids, moment],

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.matching import EventFacts
 from .dialect import Dialect
 from .dispatch import Entry
+from .transactions import Tx
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +47,26 @@ class Known:
     after: int
 
 
-def read_known(cursor: Any, dialect: Dialect, public_ids: Collection[str]) -> dict[str, Known]:
+def read_known(tx: Tx, public_ids: Collection[str]) -> dict[str, Known]:
     """Return the index rows that these event ids have already."""
-    condition, values = dialect.among("public_id", sorted(public_ids))
-    cursor.execute(
+    condition, values = tx.dialect.among("public_id", sorted(public_ids))
+    tx.execute(
         f"""SELECT public_id, id, outbox_alias, outbox_id, fanned_out_at IS NOT NULL, fan_out_cursor
         FROM webhooks_app_event WHERE {condition}""",
         values,
     )
-    return {row[0]: Known(row[1], row[2], row[3], bool(row[4]), row[5]) for row in cursor.fetchall()}
+    return {row[0]: Known(row[1], row[2], row[3], bool(row[4]), row[5]) for row in tx.rows()}
 
 
-def read_unfanned(cursor: Any, dialect: Dialect, limit: int) -> list[Item]:
+def read_unfanned(tx: Tx, limit: int) -> list[Item]:
     """Read the sender's own events that were not fanned out, oldest first."""
-    cursor.execute(
+    tx.execute(
         """SELECT public_id, type, tenant_id, partner_id, environment, about_endpoint_id, occurred_at, id,
         fan_out_cursor FROM webhooks_app_event WHERE fanned_out_at IS NULL AND outbox_id IS NULL
         ORDER BY id LIMIT %s""",
         [limit],
     )
-    return [_own(dialect, row) for row in cursor.fetchall()]
+    return [_own(tx.dialect, row) for row in tx.rows()]
 
 
 def _own(dialect: Dialect, row: Sequence[Any]) -> Item:
@@ -102,20 +103,17 @@ _TYPES = {
 }
 
 
-def insert_events(
-    cursor: Any, dialect: Dialect, alias: str, rows: Sequence[tuple[Item, datetime | None, int]]
-) -> dict[str, int]:
+def insert_events(tx: Tx, alias: str, rows: Sequence[tuple[Item, datetime | None, int]]) -> dict[str, int]:
     """Insert index rows (item, fanned-out time or None, cursor) and return their keys by event id."""
-    values = [_row(dialect, alias, *row) for row in rows]
-    dialect.insert(cursor, "webhooks_app_event", _TYPES, values)
-    condition, ids = dialect.among("public_id", [item.public_id for item, _, _ in rows])
-    cursor.execute(f"SELECT public_id, id FROM webhooks_app_event WHERE {condition}", ids)
-    return dict(cursor.fetchall())
+    values = [_row(tx.dialect, alias, row) for row in rows]
+    tx.insert("webhooks_app_event", _TYPES, values)
+    condition, ids = tx.dialect.among("public_id", [item.public_id for item, _, _ in rows])
+    tx.execute(f"SELECT public_id, id FROM webhooks_app_event WHERE {condition}", ids)
+    return dict(tx.rows())
 
 
-def _row(
-    dialect: Dialect, alias: str, item: Item, fanned_out_at: datetime | None, after: int
-) -> tuple[Any, ...]:
+def _row(dialect: Dialect, alias: str, row: tuple[Item, datetime | None, int]) -> tuple[Any, ...]:
+    item, fanned_out_at, after = row
     entry = item.entry
     if entry is None:
         raise ValueError("only outbox entries get an index row here")
@@ -140,9 +138,9 @@ def _row(
     )
 
 
-def note_progress(cursor: Any, dialect: Dialect, key: int, after: int, finished_at: datetime | None) -> None:
+def note_progress(tx: Tx, key: int, *, after: int, finished_at: datetime | None) -> None:
     """Store how far an event's fan-out has come."""
-    cursor.execute(
+    tx.execute(
         "UPDATE webhooks_app_event SET fan_out_cursor = %s, fanned_out_at = %s WHERE id = %s",
-        [after, dialect.time(finished_at), key],
+        [after, tx.dialect.time(finished_at), key],
     )

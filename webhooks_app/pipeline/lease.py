@@ -11,16 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connections
-
 from ..destinations.policy import resolve
 from ..ids import new_token
 from . import clock
 from .claim import candidates, end_of_life, mark
-from .dialect import Dialect, dialect_of
+from .dialect import Dialect
 from .gates import BATCH_IN_ALL, Gate, Room, probe_size, share, take_turns
 from .tenancy import is_suspended, retention_days
-from .transactions import short
+from .transactions import Tx, short
 from .work import Job, Lease
 
 MARGIN = timedelta(seconds=15)
@@ -42,24 +40,23 @@ def lease(alias: str, endpoint_ids: Sequence[int], room: Room) -> Lease:
         more due, `crowded` ones that this process has no sender for.
     """
     ids = sorted(set(endpoint_ids))
-    return short(alias, lambda cursor: _lease(cursor, alias, ids, room), durable=False)
+    return short(alias, lambda tx: _lease(tx, ids, room), durable=False)
 
 
-def _lease(cursor: Any, alias: str, ids: list[int], room: Room) -> Lease:
-    dialect = dialect_of(connections[alias])
-    gates, now = _locked(cursor, dialect, ids)
+def _lease(tx: Tx, ids: list[int], room: Room) -> Lease:
+    gates, now = _locked(tx, ids)
     # The anchor between the two clocks: every later moment of this lease is told by the local one.
     started = time.monotonic()
     token = new_token()
     if not gates:
         return Lease(token=token, claimed_at=now, until=now, mark=started)
-    ended, unfinished = end_of_life(cursor, dialect, gates, now)
+    ended, unfinished = end_of_life(tx, gates, now)
     by_id = {gate.endpoint_id: gate for gate in gates}
     grants = _grants(gates, now, room)
-    found = candidates(cursor, dialect, grants, gates, now)
+    found = candidates(tx, grants, gates, now)
     choice = _choose(grants, found.by_endpoint, by_id, room)
     until = now + MARGIN + _longest([by_id[job.endpoint_id] for job in choice.jobs])
-    mark(cursor, dialect, choice.jobs, token=token, until=until, now=now)
+    mark(tx, choice.jobs, token=token, until=until, now=now)
     return Lease(
         token=token,
         claimed_at=now,
@@ -69,7 +66,7 @@ def _lease(cursor: Any, alias: str, ids: list[int], room: Room) -> Lease:
         lost=tuple(job for job in choice.jobs if job.lapses >= LOST_AT),
         gates=by_id,
         more=frozenset(choice.more | unfinished),
-        crowded=_note(cursor, dialect, gates, choice.crowded, now),
+        crowded=_note(tx, gates, choice.crowded, now),
         ended=(*ended, *found.expired),
     )
 
@@ -89,18 +86,18 @@ FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_
 LEFT JOIN webhooks_app_partner p ON p.id = COALESCE(e.partner_id, t.partner_id) WHERE {ids}"""
 
 
-def _locked(cursor: Any, dialect: Dialect, ids: list[int]) -> tuple[list[Gate], datetime]:
-    condition, values = dialect.among("endpoint_id", ids)
-    cursor.execute(_STATES.format(now=dialect.now_sql, ids=condition, lock=dialect.lock_row), values)
-    states = cursor.fetchall()
+def _locked(tx: Tx, ids: list[int]) -> tuple[list[Gate], datetime]:
+    condition, values = tx.dialect.among("endpoint_id", ids)
+    tx.execute(_STATES.format(now=tx.dialect.now_sql, ids=condition, lock=tx.dialect.lock_row), values)
+    states = tx.rows()
     # The last row's clock: it was read after the last wait for a lock.
     now = clock.read(states[-1][8] if states else None)
     if not states:
         return [], now
-    condition, values = dialect.among("e.id", [row[0] for row in states])
-    cursor.execute(_GATES.format(ids=condition), [dialect.time(now), *values])
-    endpoints = {row[0]: row for row in cursor.fetchall()}
-    return [_gate(dialect, row, endpoints[row[0]]) for row in states if row[0] in endpoints], now
+    condition, values = tx.dialect.among("e.id", [row[0] for row in states])
+    tx.execute(_GATES.format(ids=condition), [tx.dialect.time(now), *values])
+    endpoints = {row[0]: row for row in tx.rows()}
+    return [_gate(tx.dialect, row, endpoints[row[0]]) for row in states if row[0] in endpoints], now
 
 
 def _gate(dialect: Dialect, state: tuple[Any, ...], endpoint: tuple[Any, ...]) -> Gate:
@@ -171,9 +168,7 @@ def _fitting(wanted: Sequence[Job], gates: Mapping[int, Gate], room: Room) -> li
     return jobs
 
 
-def _note(
-    cursor: Any, dialect: Dialect, gates: Sequence[Gate], crowded: Collection[int], now: datetime
-) -> tuple[int, ...]:
+def _note(tx: Tx, gates: Sequence[Gate], crowded: Collection[int], now: datetime) -> tuple[int, ...]:
     """Leave word in the state rows; return the crowded endpoints that no wake is on its way for.
 
     `starved` asks the record that frees a place to wake the endpoint. `woken_until` says that a wake is
@@ -189,15 +184,13 @@ def _note(
         for gate in gates
         if gate.endpoint_id in crowded and (gate.woken_until is None or gate.woken_until <= now)
     ]
-    _set_states(cursor, dialect, "starved = TRUE", starved)
-    _set_states(cursor, dialect, "woken_until = NULL", looked_at)
-    _set_states(cursor, dialect, "woken_until = %s", to_wake, dialect.time(now + CROWDED_WAIT))
+    _set_states(tx, "starved = TRUE", starved)
+    _set_states(tx, "woken_until = NULL", looked_at)
+    _set_states(tx, "woken_until = %s", to_wake, tx.dialect.time(now + CROWDED_WAIT))
     return tuple(to_wake)
 
 
-def _set_states(cursor: Any, dialect: Dialect, change: str, ids: Sequence[int], *values: Any) -> None:
+def _set_states(tx: Tx, change: str, ids: Sequence[int], *values: Any) -> None:
     if ids:
-        condition, params = dialect.among("endpoint_id", ids)
-        cursor.execute(
-            f"UPDATE webhooks_app_endpointstate SET {change} WHERE {condition}", [*values, *params]
-        )
+        condition, params = tx.dialect.among("endpoint_id", ids)
+        tx.execute(f"UPDATE webhooks_app_endpointstate SET {change} WHERE {condition}", [*values, *params])

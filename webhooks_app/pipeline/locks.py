@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from .dialect import Dialect
+from .transactions import Tx
 
 
-def try_lock(cursor: Any, dialect: Dialect, name: str) -> bool:
+def try_lock(tx: Tx, name: str) -> bool:
     """Lock the row `name` until the transaction ends; False when somebody else holds it."""
     for _ in range(2):
-        cursor.execute(f"SELECT 1 FROM webhooks_app_pipelinelock WHERE name = %s {dialect.try_lock}", [name])
-        if cursor.fetchone():
+        tx.execute(f"SELECT 1 FROM webhooks_app_pipelinelock WHERE name = %s {tx.dialect.try_lock}", [name])
+        if tx.row():
             return True
-        cursor.execute("SELECT 1 FROM webhooks_app_pipelinelock WHERE name = %s", [name])
-        if cursor.fetchone():
+        tx.execute("SELECT 1 FROM webhooks_app_pipelinelock WHERE name = %s", [name])
+        if tx.row():
             return False
-        _create(cursor, name)
+        _create(tx.cursor, name)
     return False
 
 

@@ -4,24 +4,21 @@ Lock order: endpoint states by id, then deliveries, then attempts. Whoever finds
 nothing: the claim lapsed and another worker has it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-
-from django.db import connections
 
 from ..core.states import DELIVERED, PENDING
 from ..destinations.config import EndpointConfig
-from .dialect import Dialect, dialect_of
+from .dialect import Dialect
 from .evidence import insert_attempts
-from .health import StateRow, changed_states, lock_states, save_states
+from .health import StateRow, apply_outcomes, lock_states, save_states
 from .judge import Judged
 from .system_events import announce_disabled
-from .transactions import short
+from .transactions import Tx, short
+from .wakes import wake_later, wake_starved
 from .work import Done, Ended, Lease
-
-SOON = timedelta(seconds=5)
 
 
 @dataclass(slots=True)
@@ -57,51 +54,59 @@ def record(
         Recorded; jobs whose claim was taken over are in none of its lists.
     """
     judged = sorted(judged, key=lambda each: each.job.id)
-    return short(alias, lambda cursor: _record(cursor, alias, lease, judged, released, configs))
+    return short(alias, lambda tx: _record(tx, lease, judged, released, configs=configs))
 
 
 def _record(
-    cursor: Any,
-    alias: str,
+    tx: Tx,
     lease: Lease,
     judged: Sequence[Judged],
     released: Sequence[Done],
+    *,
     configs: Mapping[int, EndpointConfig],
 ) -> Recorded:
-    dialect = dialect_of(connections[alias])
     endpoint_ids = {each.job.endpoint_id for each in judged} | {done.job.endpoint_id for done in released}
-    states, now = lock_states(cursor, dialect, sorted(endpoint_ids))
-    kept = _update_deliveries(cursor, dialect, lease, judged, now)
+    states, now = lock_states(tx, sorted(endpoint_ids))
+    kept = _update_deliveries(tx, lease, judged, now)
     mine = [each for each in judged if each.job.id in kept]
-    recorded = Recorded(attempts=mine, released=_release(cursor, dialect, lease, released))
-    insert_attempts(cursor, dialect, lease, mine, configs)
-    changes = changed_states(states, mine, lease.gates, now)
-    _plan_wakes(recorded, states, changes, mine, released, now)
-    save_states(cursor, dialect, changes.values(), now)
-    for row in changes.values():
-        if row.disabled_now:
-            trigger = next(each for each in reversed(mine) if each.job.endpoint_id == row.endpoint_id)
-            announce_disabled(cursor, dialect, lease, row, trigger, now)
-            recorded.disabled.append((row.endpoint_id, row.disabled_reason or ""))
+    recorded = Recorded(attempts=mine, released=_release(tx, lease, released))
+    insert_attempts(tx, lease, mine, configs)
+    apply_outcomes(states, mine, lease.gates, now)
+    recorded.wake = wake_starved(states) | {done.job.endpoint_id for done in released}
+    recorded.later = wake_later(states, mine, now)
+    recorded.disabled = _announce(tx, lease, states, mine)
+    save_states(tx, [state for state in states.values() if state.changed], now)
     recorded.ended = [_ended(each) for each in mine if each.outcome.state not in (PENDING, DELIVERED)]
     return recorded
 
 
-def _update_deliveries(
-    cursor: Any, dialect: Dialect, lease: Lease, judged: Sequence[Judged], now: datetime
-) -> set[int]:
+def _announce(
+    tx: Tx, lease: Lease, states: Mapping[int, StateRow], mine: Sequence[Judged]
+) -> list[tuple[int, str]]:
+    disabled = [state for state in states.values() if state.disabled_now]
+    for state in disabled:
+        last = max(
+            (each for each in mine if each.job.endpoint_id == state.endpoint_id),
+            key=lambda each: each.done.finished_at,
+        )
+        announce_disabled(tx, lease, state, last)
+    return [(state.endpoint_id, state.disabled_reason or "") for state in disabled]
+
+
+def _update_deliveries(tx: Tx, lease: Lease, judged: Sequence[Judged], now: datetime) -> set[int]:
     delivered = [each.job.id for each in judged if each.outcome.state == DELIVERED]
     others = [each for each in judged if each.outcome.state != DELIVERED]
     kept: set[int] = set()
     if delivered:
-        condition, ids = dialect.among("id", delivered)
-        moment = dialect.time(now)
-        cursor.execute(_DELIVERED.format(condition), [moment, moment, *ids, dialect.uuid(lease.token)])
-        kept.update(row[0] for row in cursor.fetchall())
+        condition, ids = tx.dialect.among("id", delivered)
+        moment = tx.dialect.time(now)
+        tx.execute(_DELIVERED.format(condition), [moment, moment, *ids, tx.dialect.uuid(lease.token)])
+        kept.update(row[0] for row in tx.rows())
     if others:
-        item, values = dialect.values(_OTHER_TYPES, [_other(each, dialect, now) for each in others])
-        cursor.execute(_OTHERS.format(item), [*values, dialect.uuid(lease.token)])
-        kept.update(row[0] for row in cursor.fetchall())
+        item, values = tx.dialect.values(_OTHER_TYPES, [_other(each, tx.dialect, now) for each in others])
+        condition, ids = tx.dialect.among("id", [each.job.id for each in others])
+        tx.execute(_OTHERS.format(item, condition), [*values, *ids, tx.dialect.uuid(lease.token)])
+        kept.update(row[0] for row in tx.rows())
     return kept
 
 
@@ -118,11 +123,12 @@ _OTHER_TYPES = {
     "new_deferrals": "int",
     "ended": "timestamptz",
 }
-# Retries get a priority of their own, so that a backlog of them cannot starve new events or be starved.
+# Retries get a priority of their own: a backlog of them neither starves new events nor is starved by them.
+# The ids are named twice: with the join alone, young statistics make PostgreSQL read the whole table.
 _OTHERS = """UPDATE webhooks_app_delivery SET state = v.new_state, attempts = attempts + 1, lapses = 0,
 lease_token = NULL, lease_until = NULL, due_at = v.due, last_error = v.error, step = v.new_step,
 deferrals = v.new_deferrals, finished_at = v.ended, priority = CASE WHEN priority = 0 THEN 1 ELSE priority END
-FROM {} WHERE id = v.job AND lease_token = %s RETURNING id"""
+FROM {} WHERE id = v.job AND {} AND lease_token = %s RETURNING id"""
 
 
 def _other(each: Judged, dialect: Dialect, now: datetime) -> tuple[Any, ...]:
@@ -139,42 +145,16 @@ def _other(each: Judged, dialect: Dialect, now: datetime) -> tuple[Any, ...]:
     )
 
 
-def _release(cursor: Any, dialect: Dialect, lease: Lease, released: Sequence[Done]) -> int:
+def _release(tx: Tx, lease: Lease, released: Sequence[Done]) -> int:
     if not released:
         return 0
-    condition, ids = dialect.among("id", sorted(done.job.id for done in released))
-    cursor.execute(
+    condition, ids = tx.dialect.among("id", sorted(done.job.id for done in released))
+    tx.execute(
         f"""UPDATE webhooks_app_delivery SET lease_token = NULL, lease_until = NULL
         WHERE {condition} AND lease_token = %s""",
-        [*ids, dialect.uuid(lease.token)],
+        [*ids, tx.dialect.uuid(lease.token)],
     )
-    return int(cursor.rowcount)
-
-
-def _plan_wakes(
-    recorded: Recorded,
-    states: Mapping[int, StateRow],
-    changes: dict[int, StateRow],
-    mine: Iterable[Judged],
-    released: Iterable[Done],
-    now: datetime,
-) -> None:
-    recorded.wake.update(done.job.endpoint_id for done in released)
-    soonest: dict[int, datetime] = {}
-    for each in mine:
-        due_at = each.outcome.due_at
-        if due_at is not None and due_at - now < SOON:
-            known = soonest.get(each.job.endpoint_id)
-            soonest[each.job.endpoint_id] = due_at if known is None else min(known, due_at)
-    for endpoint_id, state in states.items():
-        due_at = soonest.get(endpoint_id)
-        pending = state.woken_until is not None and now < state.woken_until
-        if due_at is not None and not (pending and state.woken_until <= due_at):  # type: ignore[operator]
-            recorded.later[endpoint_id] = (due_at - now).total_seconds()
-            changes.setdefault(endpoint_id, state).woken_until = due_at
-        if state.starved:
-            recorded.wake.add(endpoint_id)
-            changes.setdefault(endpoint_id, state).starved = False
+    return int(tx.cursor.rowcount)
 
 
 def _ended(each: Judged) -> Ended:

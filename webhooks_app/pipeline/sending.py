@@ -27,11 +27,11 @@ def send_job(
     too_late = lease.seconds_left(started) <= gate.policy.total_timeout + SPARE_SECONDS
     if too_late or stopping or content is None:
         return Done(job, content, None, lease.now(started))
-    sent = _send(lease, job, config, content, started)
+    sent = _send(lease, job, config, content, started=started)
     return Done(job, content, sent, lease.now(time.monotonic()))
 
 
-def _send(lease: Lease, job: Job, config: EndpointConfig | None, content: Content, started: float) -> Sent:
+def _send(lease: Lease, job: Job, config: EndpointConfig | None, content: Content, *, started: float) -> Sent:
     if content.body is None:
         return Sent(AttemptResult(error="event_unavailable"))
     if config is None:

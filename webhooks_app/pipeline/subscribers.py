@@ -1,13 +1,13 @@
 """Reads the endpoints that may want a batch of events: one query, no cache."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from json import loads
 from typing import Any
 
 from ..core.matching import EventFacts, Subscription, wants
-from .dialect import Dialect
+from .transactions import Tx
 
 _ENDPOINTS = """SELECT e.id, e.tenant_id, e.partner_id, e.environment, e.events, e.identity_ids
 FROM webhooks_app_endpoint e JOIN webhooks_app_endpointstate s ON s.endpoint_id = e.id
@@ -34,42 +34,34 @@ class Subscribers:
 
 
 def read_subscribers(
-    cursor: Any, dialect: Dialect, tenants: Collection[str], partners: Collection[str], after: int = 0
+    tx: Tx, tenants: Collection[str], partners: Collection[str], after: int = 0
 ) -> Subscribers:
     """Read the enabled endpoints of these tenants and partners, and the platform's, above the key `after`."""
-    of_tenants, tenant_values = dialect.among("e.tenant_id", sorted(tenants))
-    of_partners, partner_values = dialect.among("e.partner_id", sorted(partners))
-    cursor.execute(
+    of_tenants, tenant_values = tx.dialect.among("e.tenant_id", sorted(tenants))
+    of_partners, partner_values = tx.dialect.among("e.partner_id", sorted(partners))
+    tx.execute(
         _ENDPOINTS.format(tenants=of_tenants, partners=of_partners), [*tenant_values, *partner_values, after]
     )
-    return _grouped(cursor.fetchall())
+    return _grouped(tx.rows())
 
 
-def _grouped(rows: Iterable[Sequence[Any]]) -> Subscribers:
+def _grouped(rows: Iterable[tuple[Any, ...]]) -> Subscribers:
     found = Subscribers({}, {}, [])
-    for endpoint_id, tenant_id, partner_id, environment, events, identity_ids in rows:
-        entry = (
-            endpoint_id,
-            _subscription(endpoint_id, tenant_id, partner_id, environment, events, identity_ids),
-        )
-        if tenant_id is not None:
-            found.by_tenant.setdefault(tenant_id, []).append(entry)
-        elif partner_id is not None:
-            found.by_partner.setdefault(partner_id, []).append(entry)
+    for row in rows:
+        entry = (row[0], _subscription(tuple(row)))
+        if row[1] is not None:
+            found.by_tenant.setdefault(row[1], []).append(entry)
+        elif row[2] is not None:
+            found.by_partner.setdefault(row[2], []).append(entry)
         else:
             found.platform.append(entry)
     return found
 
 
 @lru_cache(maxsize=8192)
-def _subscription(
-    endpoint_id: int,
-    tenant_id: str | None,
-    partner_id: str | None,
-    environment: str,
-    events: str,
-    identity_ids: str | None,
-) -> Subscription:
+def _subscription(row: tuple[Any, ...]) -> Subscription:
+    """Compile one row; the same row is read with every batch."""
+    endpoint_id, tenant_id, partner_id, environment, events, identity_ids = row
     identities = None if identity_ids is None else loads(identity_ids)
     return Subscription(
         scope="tenant" if tenant_id is not None else "partner" if partner_id is not None else "platform",

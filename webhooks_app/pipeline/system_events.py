@@ -1,15 +1,16 @@
 """Events the sender itself makes, written straight into the index with their body."""
 
 from datetime import datetime
-from typing import Any
 
 from ..conf import current
 from ..core import envelope
 from ..core.ids import system_event_id
-from .dialect import Dialect
 from .health import StateRow
 from .judge import Judged
+from .transactions import Tx
 from .work import Lease
+
+DISABLED = "webhook.disabled"
 
 _SUBJECT = """SELECT e.public_id, e.tenant_id, COALESCE(e.partner_id, t.partner_id), e.environment
 FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_id WHERE e.id = %s"""
@@ -28,45 +29,48 @@ _TYPES = {
 }
 
 
-def announce_disabled(
-    cursor: Any, dialect: Dialect, lease: Lease, row: StateRow, trigger: Judged, now: datetime
-) -> None:
+def announce_disabled(tx: Tx, lease: Lease, state: StateRow, trigger: Judged) -> None:
     """Write `webhook.disabled` about an endpoint, in the transaction that disables it.
 
     Its id follows from the attempt that caused it, so a repeated record cannot write it twice. Only the
     policy's `notify_tenant` lets the tenant's other endpoints have it; the subject itself never does.
     """
-    cursor.execute(_SUBJECT, [row.endpoint_id])
-    public_id, tenant_id, partner_id, environment = cursor.fetchone()
+    tx.execute(_SUBJECT, [state.endpoint_id])
+    public_id, tenant_id, partner_id, environment = tx.row()
+    at = state.disabled_at or trigger.done.finished_at
+    event_id, moment = _id(public_id, trigger), tx.dialect.time(at)
+    told = tenant_id if lease.gates[state.endpoint_id].policy.notify_tenant else None
+    values = {
+        "public_id": event_id,
+        "type": DISABLED,
+        "tenant_id": told,
+        "partner_id": partner_id,
+        "environment": environment,
+        "occurred_at": moment,
+        "recorded_at": moment,
+        "body": _body(event_id, at, tenant_id, {"webhook_id": public_id, "reason": state.disabled_reason}),
+        "about_endpoint_id": state.endpoint_id,
+        "fan_out_cursor": 0,
+    }
+    row = tuple(values[column] for column in _TYPES)
+    tx.insert("webhooks_app_event", _TYPES, [row], tail="ON CONFLICT (public_id) DO NOTHING")
+
+
+def _id(public_id: str, trigger: Judged) -> str:
     content = trigger.done.content
-    event_public_id = content.event_id if content else ""
-    event_id = system_event_id(
-        at=trigger.done.finished_at,
-        seed=f"webhook.disabled:{public_id}:{event_public_id}:{trigger.job.number}",
-    )
-    body = envelope.build(
+    seed = f"{DISABLED}:{public_id}:{content.event_id if content else ''}:{trigger.job.number}"
+    return system_event_id(at=trigger.done.finished_at, seed=seed)
+
+
+def _body(event_id: str, at: datetime, tenant_id: str | None, data: dict[str, str | None]) -> bytes:
+    return envelope.build(
         id=event_id,
-        type="webhook.disabled",
+        type=DISABLED,
         api_version=current().API_VERSION,
-        occurred_at=now,
+        occurred_at=at,
         tenant_id=tenant_id,
         identity_id=None,
         sequence=None,
-        data={"webhook_id": public_id, "reason": row.disabled_reason},
+        data=data,
         max_bytes=current().MAX_BODY_BYTES,
     )
-    told = tenant_id if lease.gates[row.endpoint_id].policy.notify_tenant else None
-    moment = dialect.time(now)
-    values = (
-        event_id,
-        "webhook.disabled",
-        told,
-        partner_id,
-        environment,
-        moment,
-        moment,
-        body,
-        row.endpoint_id,
-        0,
-    )
-    dialect.insert(cursor, "webhooks_app_event", _TYPES, [values], "ON CONFLICT (public_id) DO NOTHING")

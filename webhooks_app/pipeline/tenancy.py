@@ -11,7 +11,7 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from ..conf import current
-from .dialect import Dialect
+from .transactions import Tx
 
 
 def host() -> Any:
@@ -39,14 +39,14 @@ def retention_days(tenant_id: str | None) -> int:
     return days or current().RETENTION_DAYS
 
 
-def partners_of(cursor: Any, dialect: Dialect, tenant_ids: Collection[str]) -> dict[str, str]:
+def partners_of(tx: Tx, tenant_ids: Collection[str]) -> dict[str, str]:
     """Return the partner of each tenant that has one."""
     own = host()
     if own is not None:
         found = {tenant_id: own.partner_of(tenant_id) for tenant_id in tenant_ids}
         return {tenant_id: partner for tenant_id, partner in found.items() if partner is not None}
-    condition, values = dialect.among("id", sorted(tenant_ids))
-    cursor.execute(
+    condition, values = tx.dialect.among("id", sorted(tenant_ids))
+    tx.execute(
         f"SELECT id, partner_id FROM webhooks_app_tenant WHERE {condition} AND partner_id IS NOT NULL", values
     )
-    return dict(cursor.fetchall())
+    return dict(tx.rows())

@@ -2,12 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.db import InterfaceError, InternalError, OperationalError, connections, transaction
 
-from .dialect import dialect_of
+from .dialect import Dialect, Row, dialect_of
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
@@ -20,8 +22,41 @@ _ENDED = frozenset({"25P03", "57P01", "57P02", "57P03"})
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
 
 
-def short(alias: str, work: Callable[[Any], T], *, durable: bool = True) -> T:
-    """Run `work(cursor)` in a transaction of its own and return its result.
+@dataclass(frozen=True, slots=True)
+class Tx:
+    """A running transaction of the path: its database, a cursor, and how that database says things."""
+
+    alias: str
+    cursor: Any
+    dialect: Dialect
+
+    def execute(self, statement: str, params: Sequence[Any] = ()) -> None:
+        """Run one statement."""
+        self.cursor.execute(statement, params)
+
+    def insert(self, table: str, types: dict[str, str], rows: Sequence[Row], *, tail: str = "") -> None:
+        """Insert rows in their order; see `Dialect.insert`."""
+        self.dialect.insert(self.cursor, table, types, rows, tail=tail)
+
+    def rows(self) -> list[Any]:
+        """Return what the last statement found."""
+        return list(self.cursor.fetchall())
+
+    def row(self) -> Any:
+        """Return the first row of what the last statement found, or None."""
+        return self.cursor.fetchone()
+
+
+@contextmanager
+def reading(alias: str) -> Iterator[Tx]:
+    """Give a `Tx` without a transaction of its own, for reads."""
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        yield Tx(alias, cursor, dialect_of(connection))
+
+
+def short(alias: str, work: Callable[[Tx], T], *, durable: bool = True) -> T:
+    """Run `work(tx)` in a transaction of its own and return its result.
 
     It is repeated after a deadlock, a serialization failure, a lock time-out or a lost connection, so `work`
     must start from the database each time. `durable=False` is for steps that a crash of the database may
@@ -41,11 +76,10 @@ def short(alias: str, work: Callable[[Any], T], *, durable: bool = True) -> T:
     return _once(alias, work, durable)
 
 
-def _once(alias: str, work: Callable[[Any], T], durable: bool) -> T:
-    connection = connections[alias]
-    with transaction.atomic(using=alias), connection.cursor() as cursor:
-        dialect_of(connection).guard(cursor, durable=durable)
-        return work(cursor)
+def _once(alias: str, work: Callable[[Tx], T], durable: bool) -> T:
+    with transaction.atomic(using=alias), reading(alias) as tx:
+        tx.dialect.guard(tx.cursor, durable=durable)
+        return work(tx)
 
 
 def is_passing(alias: str, error: Exception) -> bool:

@@ -1,0 +1,43 @@
+"""Whom a record wakes: endpoints that waited for a free place at once, quick retries in a moment."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from .health import StateRow
+from .judge import Judged
+
+# Later retries are left to the tick: a countdown lives in a worker's memory.
+SOON = timedelta(seconds=5)
+
+
+def wake_starved(states: Mapping[int, StateRow]) -> set[int]:
+    """Return the endpoints that waited for a place, and note that they were told."""
+    starved = {endpoint_id for endpoint_id, state in states.items() if state.starved}
+    for endpoint_id in starved:
+        states[endpoint_id].starved = False
+        states[endpoint_id].changed = True
+    return starved
+
+
+def wake_later(states: Mapping[int, StateRow], judged: Iterable[Judged], now: datetime) -> dict[int, float]:
+    """Return seconds until the first quick retry of each endpoint that no earlier wake is on its way for."""
+    later: dict[int, float] = {}
+    for endpoint_id, due_at in _soonest(judged, now).items():
+        state = states.get(endpoint_id)
+        if state is not None and not _is_coming(state.woken_until, now, due_at):
+            state.woken_until, state.changed = due_at, True
+            later[endpoint_id] = (due_at - now).total_seconds()
+    return later
+
+
+def _soonest(judged: Iterable[Judged], now: datetime) -> dict[int, datetime]:
+    soonest: dict[int, datetime] = {}
+    for each in judged:
+        due_at = each.outcome.due_at
+        if due_at is not None and due_at - now < SOON:
+            soonest[each.job.endpoint_id] = min(due_at, soonest.get(each.job.endpoint_id, due_at))
+    return soonest
+
+
+def _is_coming(woken_until: datetime | None, now: datetime, due_at: datetime) -> bool:
+    return woken_until is not None and now < woken_until <= due_at

@@ -19,7 +19,7 @@ class Channel(filesystem.Channel):
 
     def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
         """Write a message under a name that no reader looks for, then rename it."""
-        final = Path(self.data_folder_out) / f"{time.monotonic_ns() // 1_000_000}_{uuid.uuid4()}.{queue}.msg"
+        final = Path(self.data_folder_out) / f"{time.monotonic_ns():020}_{uuid.uuid4()}.{queue}.msg"
         hidden = final.with_suffix(".part")
         hidden.write_text(dumps(payload))
         os.replace(hidden, final)

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 
@@ -14,11 +15,10 @@ def kept_secret(path: Path) -> str:
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        mine = path.with_name(f"{path.name}.{os.getpid()}")
-        descriptor = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor, mine = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(descriptor, "w") as out:
             out.write(base64.b64encode(secrets.token_bytes(32)).decode())
         with contextlib.suppress(FileExistsError):
             os.link(mine, path)
-        mine.unlink()
+        os.unlink(mine)
     return path.read_text().strip()

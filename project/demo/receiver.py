@@ -38,6 +38,7 @@ class Receiver:
     """
 
     def __init__(self, port: int, certificate: Path, on_arrival: Callable[[Arrival], None]) -> None:
+        self.port = port
         self.secrets: dict[str, str] = {}
         self.refusals: dict[str, int] = {}
         self._arrivals: list[Arrival] = []
@@ -71,10 +72,9 @@ class Receiver:
         """Check a message and return the HTTP status that the customer answers."""
         verified = self._verified(host, headers, body)
         with self._lock:
-            seen = self._seen[host, headers.get("webhook-id", "")] = (
-                self._seen[host, headers.get("webhook-id", "")] + 1
-            )
-        answer = BROKEN if seen <= self.refusals.get(host, 0) else 200
+            message = host, headers.get("webhook-id", "")
+            self._seen[message] += 1
+            answer = BROKEN if self._seen[message] <= self.refusals.get(host, 0) else 200
         arrival = Arrival(
             host=host,
             event=json.loads(body) if verified else {},

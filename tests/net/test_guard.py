@@ -52,6 +52,19 @@ class TestDialling:
         result = transport.post(request_to(server))
         assert (result.error, result.target_ip, server.connections) == ("ssrf_blocked", None, 1)
 
+    def test_rebinding_when_a_stale_connection_is_replaced(self, serve, transport_to, dns):
+        def behave(connection):
+            connection.read()
+            connection.write(OK)
+            connection.read()
+
+        dns.answers[HOST] = [("127.0.0.1",), ("10.0.0.1",)]
+        server = serve(behave)
+        transport = transport_to(server)
+        assert transport.post(request_to(server)).ok
+        result = transport.post(request_to(server))
+        assert (result.error, result.target_ip) == ("ssrf_blocked", None)
+
     def test_one_bad_answer_refuses_the_name(self, serve, transport_to, dns):
         dns.answers[HOST] = [("127.0.0.1", "10.0.0.1")]
         server = serve(answers(OK))
@@ -82,6 +95,13 @@ class TestDialling:
             result = transport_to(port).post(request_to(port, connect_timeout=0.3, total_timeout=5))
         assert (result.error, result.detail) == ("connect", "connect_timeout")
         assert 250 < result.duration_ms < 600
+
+    def test_a_black_hole_leaves_time_for_the_next_address(self, serve, transport_to, dns):
+        dns.answers[HOST] = [("127.0.0.2", "127.0.0.1")]
+        with black_holes(["127.0.0.2"]) as port:
+            server = serve(answers(OK), port=port)
+            result = transport_to(port).post(request_to(server, connect_timeout=0.4))
+        assert (result.error, result.target_ip) == ("", "127.0.0.1")
 
     def test_the_total_time_bounds_connecting_too(self, transport_to, dns):
         dns.answers[HOST] = [("127.0.0.2",)]

@@ -75,6 +75,12 @@ class TestDrip:
         result = post(transport_to(server), server, body=b"x" * 8_000_000)
         assert (result.error, result.detail) == ("timeout", "send")
 
+    def test_a_receiver_that_never_reads_and_the_callers_deadline(self, serve, transport_to):
+        server = serve(lambda connection: connection.pause(5), receive_buffer=4096)
+        soon = time.monotonic() + 0.2
+        result = post(transport_to(server), server, body=b"x" * 8_000_000, deadline=soon)
+        assert (result.error, result.duration_ms < 450) == ("timeout", True)
+
 
 class TestPour:
     @pytest.mark.parametrize(
@@ -216,7 +222,7 @@ class TestNonsense:
 
     @pytest.mark.parametrize("status", [101, 103, 199, 600, 999])
     def test_absurd_status(self, serve, transport_to, status):
-        server = serve(answers(reply(f"{status} Odd"), OK))
+        server = serve(answers(reply(f"{status} Odd", b""), OK))
         transport = transport_to(server)
         result = post(transport, server)
         assert (result.error, result.http_status) == ("invalid_response", status)
@@ -285,6 +291,15 @@ class TestReplyHeaders:
         assert sum(len(name) + len(value) for name, value in result.headers) <= MAX_HEADER_BYTES
         assert len(result.headers) >= 7
         assert result.header("retry-after") == "5"
+
+
+def test_a_cut_reply_leaves_no_trace(serve, transport_to):
+    """The rest of the body is in the reader's buffer already, so the socket looks idle."""
+    server = serve(answers(reply(body=b"x" * 5000)))
+    transport = transport_to(server)
+    for _ in range(2):
+        assert post(transport, server, reply_bytes=4096).body == b"x" * 4096
+    assert server.connections == 2
 
 
 def test_a_caller_who_wants_no_body(serve, transport_to):

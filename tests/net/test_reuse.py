@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from webhooks_app.net import pools
+from webhooks_app.net import limits, pools
 from webhooks_app.net.adapter import GuardedAdapter
 from webhooks_app.net.http import build_transport
 from webhooks_app.net.options import NetOptions
@@ -43,6 +43,40 @@ class TestStale:
         assert all(transport.post(request_to(server)).ok for _ in range(ROUNDS))
         assert (server.connections, len(server.requests)) == (ROUNDS, ROUNDS)
 
+    def test_replaced_by_a_new_connection_not_by_another_stale_one(self, serve, transport_to):
+        together = threading.Barrier(2)
+
+        def behave(connection: Connection) -> None:
+            connection.read()
+            if connection.server.connections <= 2:
+                together.wait(5)
+            connection.write(OK)
+            connection.read()
+
+        server = serve(behave)
+        transport = transport_to(server)
+        with ThreadPoolExecutor(2) as pool:
+            assert all(pool.map(lambda _: transport.post(request_to(server, total_timeout=5)).ok, range(2)))
+        assert server.connections == 2
+        assert transport.post(request_to(server)).ok
+        assert server.connections == 3
+
+    def test_a_replacement_refuses_every_kept_connection(self, serve, transport_to):
+        server = serve(answers(OK))
+        transport = transport_to(server)
+        request = request_to(server)
+        assert transport.post(request).ok
+        kept = transport._adapter._pools.pool_of(transport._target(request.url)).pool.get()
+        budget = limits.Budget(request, NetOptions())
+        token = limits.running.set(budget)
+        try:
+            assert kept.is_connected
+            budget.start_afresh()
+            assert not kept.is_connected
+        finally:
+            limits.running.reset(token)
+            kept.close()
+
     def test_replaced_only_once(self, serve, transport_to):
         seen = []
 
@@ -61,16 +95,17 @@ class TestStale:
         assert server.connections == 2
 
     def test_not_once_a_byte_of_the_reply_came(self, serve, transport_to):
-        server = serve(answers(OK, b"H"))
-        server.behaviour = lambda connection: (
-            connection.read(),
-            connection.write(OK),
-            connection.read(),
-            connection.write(b"HTTP"),
-        )
+        def behave(connection: Connection) -> None:
+            connection.read()
+            connection.write(OK)
+            connection.read()
+            connection.write(b"HTTP/1.1 200 OK\r\nX-A:")
+            connection.reset()
+
+        server = serve(behave)
         transport = transport_to(server)
         assert transport.post(request_to(server)).ok
-        assert not transport.post(request_to(server)).ok
+        assert transport.post(request_to(server)).error == "reset"
         assert server.connections == 1
 
     def test_a_fresh_connection_is_not_replaced(self, serve, transport_to):

@@ -14,9 +14,6 @@ from .transport import Request
 # The phases of an attempt, in their order: what a failure means depends on how far it had come.
 DNS, CONNECT, TLS, SEND, WAIT, BODY = "dns", "connect", "tls", "send", "wait", "body"
 
-# Chunk framing and the reader's buffer may take this much beyond the bytes of the body that are kept.
-_FRAMING = 65_536
-
 
 class DeadlineExceeded(TimeoutError):
     """The attempt's time is over. A TimeoutError, so that urllib3 takes it for one of its own."""
@@ -77,11 +74,10 @@ class Budget:
         if self.bytes_left < 0:
             raise TooMuchData("the reply is too large")
 
-    def start_body(self, kept: int) -> None:
-        """The status is known: the body, of which `kept` bytes are wanted, gets a short leash of its own."""
+    def start_body(self) -> None:
+        """The status is known: the body gets a short leash of its own."""
         self.phase = BODY
         self.deadline = min(self.deadline, monotonic() + self.options.body_timeout)
-        self.bytes_left = min(self.bytes_left, kept + _FRAMING)
 
     def start_afresh(self) -> None:
         """Try again on a new connection, with what is left of the time."""

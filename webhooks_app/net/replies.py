@@ -53,7 +53,7 @@ def read_body(raw: Any, budget: Budget, kept: int) -> Body:
 
     A body that breaks or drips never changes the verdict, which is the status.
     """
-    budget.start_body(kept)
+    budget.start_body()
     data = bytearray()
     complete, note = False, ""
     try:

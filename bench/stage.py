@@ -96,10 +96,14 @@ class Stage:
         }
         return Meter(pids)
 
+    def sampled(self) -> contextlib.AbstractContextManager[None]:
+        """Profile the worker during the block, if the command line asks for it."""
+        return profile.sampled(self.worker.children) if self._profile else contextlib.nullcontext()
+
     def measure(self, deliveries: int) -> dict[str, Any]:
         """Wake the worker for what is committed; return the figures once all of it is recorded."""
         before = self.receiver.count()
-        with profile.sampled(self.worker.children) if self._profile else contextlib.nullcontext():
+        with self.sampled():
             meter, started = self.meter(), time.monotonic()
             self.ring()
             self.wait(lambda: self.receiver.count() - before >= deliveries, progress=self.receiver.count)

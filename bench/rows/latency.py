@@ -26,7 +26,8 @@ def emit_to_received(run: Run) -> Iterator[Result]:
         _idle(stage, 20)
         idle = _idle(stage, run.size(100, 40))
         yield Result("latency_idle", idle, (at_most("p50_ms", 10),))
-        busy = _steady(stage, PER_SECOND * run.size(15, 4))
+        with stage.sampled():
+            busy = _steady(stage, PER_SECOND * run.size(15, 4))
         yield Result("latency_200_per_s", busy, (at_most("p50_ms", 12), at_most("p95_ms", 30)))
 
 

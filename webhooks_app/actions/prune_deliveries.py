@@ -58,7 +58,7 @@ def _chunks(sweep: Sweep) -> Iterator[list[_Row]]:
             return
         yield chunk
         last = chunk[-1].pk
-        if chunk[-1].created_at > sweep.newest:
+        if len(chunk) < sweep.batch or chunk[-1].created_at > sweep.newest:
             return
 
 

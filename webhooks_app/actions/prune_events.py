@@ -23,9 +23,14 @@ class _Row(NamedTuple):
 
 def prune_events(sweep: Sweep) -> None:
     """Delete each tenant's events from before its cutoff, unless deliveries of them are open."""
+    rows: list[_Row] = []
     for tenant_id in takewhile(lambda _: not sweep.cut_short, _tenants(sweep)):
-        for rows in _chunks(sweep, tenant_id):
-            _delete(sweep, _without_body(sweep, rows))
+        for chunk in _chunks(sweep, tenant_id):
+            rows += chunk
+            if len(rows) >= sweep.batch:
+                _delete(sweep, _without_body(sweep, rows))
+                rows = []
+    _delete(sweep, _without_body(sweep, rows))
 
 
 def _tenants(sweep: Sweep) -> Iterator[str | None]:
@@ -62,9 +67,10 @@ def _chunks(sweep: Sweep, tenant_id: str | None) -> Iterator[list[_Row]]:
     while sweep.goes_on():
         found = rows.filter(after).order_by("occurred_at", "pk").values_list(*_Row._fields)[: sweep.batch]
         chunk = [_Row(*row) for row in found]
-        if not chunk:
+        if chunk:
+            yield chunk
+        if len(chunk) < sweep.batch:
             return
-        yield chunk
         moment, pk = chunk[-1].occurred_at, chunk[-1].pk
         # Said twice: a database seeks to the first condition, and filters by the second.
         after = Q(occurred_at__gte=moment) & (Q(occurred_at__gt=moment) | Q(pk__gt=pk))

@@ -76,8 +76,8 @@ def _queue(alias: str, endpoint: Endpoint, events: Sequence[Event], request: Req
     if ended or unknown:
         with connections[alias].cursor() as cursor:
             position = next_positions(cursor, len(ended) + len(unknown))
-        _reopen(alias, ended, position, now)
-        _create(alias, endpoint, unknown, position + len(ended), now)
+        _reopen(alias, ended, position, now=now)
+        _create(alias, endpoint, unknown, position + len(ended), now=now)
     return len(free) + len(unknown)
 
 
@@ -96,7 +96,7 @@ def _hasten(alias: str, keys: list[int], now: datetime) -> None:
     Delivery.objects.using(alias).filter(pk__in=keys, due_at__gt=now).update(due_at=now)
 
 
-def _reopen(alias: str, rows: list[Delivery], position: int, now: datetime) -> None:
+def _reopen(alias: str, rows: list[Delivery], position: int, *, now: datetime) -> None:
     for place, row in enumerate(sorted(rows, key=lambda each: each.event_id)):
         row.state = move(row.state, PENDING)
         row.position = position + place
@@ -107,7 +107,7 @@ def _reopen(alias: str, rows: list[Delivery], position: int, now: datetime) -> N
     )
 
 
-def _create(alias: str, endpoint: Endpoint, events: Sequence[Event], position: int, now: datetime) -> None:
+def _create(alias: str, endpoint: Endpoint, events: Sequence[Event], position: int, *, now: datetime) -> None:
     rows = [
         Delivery(
             endpoint=endpoint,

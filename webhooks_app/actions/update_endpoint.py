@@ -55,7 +55,9 @@ def update_endpoint(actor: Actor, endpoint: Endpoint, changes: Mapping[str, Any]
         columns = {name: value for name, value in columns.items() if value != getattr(fresh, name)}
         details = _details(columns)
         if target is not None and changes["url"] != fresh.url:
-            details["host"] = _retarget(alias, fresh, state, changes, target)
+            details["host"] = _retarget(
+                alias, fresh, state, target, keep=bool(changes.get("retarget_pending"))
+            )
             columns["url"] = changes["url"]
         if columns:
             change(alias, fresh, now, columns)
@@ -76,11 +78,11 @@ def _check_names(changes: Mapping[str, Any], faults: Faults) -> None:
 
 
 def _retarget(
-    alias: str, endpoint: Endpoint, state: EndpointState, changes: Mapping[str, Any], target: Target
+    alias: str, endpoint: Endpoint, state: EndpointState, target: Target, *, keep: bool
 ) -> dict[str, Any]:
     """Prepare the state row for another receiver; return what the audit says of it."""
     waiting = Delivery.objects.using(alias).filter(endpoint=endpoint, state=PENDING).exists()
-    if waiting and not changes.get("retarget_pending"):
+    if waiting and not keep:
         raise Conflict(
             "deliveries to the present URL are still open",
             code="deliveries_pending",

@@ -70,6 +70,6 @@ def wake(endpoint_ids: Iterable[int]) -> None:
     doorbell.ring(endpoint_ids=endpoint_ids)
 
 
-def crowded(endpoint_ids: Iterable[int]) -> None:
-    """Ask for another look in a moment: this process has no sender to lend."""
+def later(endpoint_ids: Iterable[int]) -> None:
+    """Ask for another look in a moment: there is no sender to lend, or somebody has the row locked."""
     doorbell.ring(later=dict.fromkeys(endpoint_ids, 1.0))

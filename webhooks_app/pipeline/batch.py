@@ -20,6 +20,10 @@ FULL = 100
 LINGER = 0.05
 
 
+class OutcomesKeptError(Exception):
+    """Some outcomes were not written, because the state rows of their endpoints are locked."""
+
+
 class Batch:
     """Claimed deliveries and what became of them. `finish` is called by senders, the rest by the engine."""
 
@@ -72,7 +76,11 @@ class Batch:
         return not self._open or len(self._done) >= FULL or now - self._first_at >= LINGER
 
     def record(self, alias: str, configs: Configs) -> Recorded:
-        """Record what is done; the outcomes are kept when the database fails."""
+        """Record what is done; the outcomes are kept when the database fails.
+
+        Raises:
+            OutcomesKeptError: those of some endpoints were kept, the others are recorded.
+        """
         with self._lock:
             done, self._done = self._done, []
             self._first_at = 0.0
@@ -84,6 +92,11 @@ class Batch:
                 self._first_at = self._first_at or time.monotonic()
             raise
         announce.recorded(result, self.lease.now(time.monotonic()))
+        if result.kept:
+            with self._lock:
+                self._done = result.kept + self._done
+                self._first_at = self._first_at or time.monotonic()
+            raise OutcomesKeptError
         return result
 
     def record_singly(self, alias: str, configs: Configs) -> None:
@@ -107,6 +120,8 @@ class Batch:
         except DatabaseError:
             result = _record(alias, self.lease, [_bare(done)], configs)
         announce.recorded(result, self.lease.now(time.monotonic()))
+        if result.kept:
+            raise OutcomesKeptError
 
     def give_up(self) -> int:
         """Forget outcomes that could not be recorded before the claim lapsed; another worker has it."""

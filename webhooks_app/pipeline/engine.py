@@ -23,6 +23,7 @@ from .gates import Room
 from .lease import lease
 from .senders import Senders
 from .sending import Configs
+from .stuck import Stuck
 from .tickets import Ticket
 from .transactions import is_passing
 
@@ -41,6 +42,7 @@ class Engine:
         self.alias = settings.DATABASE
         self.senders = Senders(settings.SENDER_THREADS, settings.MAX_SENDER_THREADS)
         self.configs = Configs()
+        self._stuck = Stuck()
         self._inbox: queue.SimpleQueue[Ticket | Batch | None] = queue.SimpleQueue()
         self._tickets: deque[Ticket] = deque()
         self._batches: list[Batch] = []
@@ -157,9 +159,11 @@ class Engine:
 
     def start(self, endpoint_ids: list[int]) -> Batch | None:
         """Lease what is due at these endpoints and start sending it; None when nothing was claimed."""
-        claim = lease(self.alias, endpoint_ids, self.room())
+        now = time.monotonic()
+        claim = lease(self.alias, self._stuck.others(endpoint_ids, now), self.room())
+        self._stuck.add(claim.stuck, now)
         announce.ended(claim.ended, claim.claimed_at)
-        announce.crowded(claim.crowded)
+        announce.later((*claim.crowded, *claim.stuck))
         if not claim.jobs and not claim.lost:
             if claim.more:
                 announce.wake(claim.more)

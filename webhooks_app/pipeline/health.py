@@ -48,7 +48,7 @@ def lock_states(tx: Tx, endpoint_ids: Sequence[int]) -> tuple[dict[int, StateRow
     condition, values = tx.dialect.among("endpoint_id", endpoint_ids)
     tx.execute(
         f"""SELECT {_COLUMNS}, {tx.dialect.now_sql} FROM webhooks_app_endpointstate
-        WHERE {condition} ORDER BY endpoint_id {tx.dialect.lock_row}""",
+        WHERE {condition} ORDER BY endpoint_id {tx.lock}""",
         values,
     )
     rows = tx.rows()

@@ -37,10 +37,10 @@ def lease(alias: str, endpoint_ids: Sequence[int], room: Room) -> Lease:
 
     Returns:
         Lease; `jobs` to send, `lost` whose workers died three times, `more` endpoints that have or may have
-        more due, `crowded` ones that this process has no sender for.
+        more due, `crowded` ones that this process has no sender for, `stuck` ones that somebody has locked.
     """
     ids = sorted(set(endpoint_ids))
-    return short(alias, lambda tx: _lease(tx, ids, room), durable=False)
+    return short(alias, lambda tx: _lease(tx, ids, room), durable=False, sidestep=True)
 
 
 def _lease(tx: Tx, ids: list[int], room: Room) -> Lease:
@@ -48,8 +48,9 @@ def _lease(tx: Tx, ids: list[int], room: Room) -> Lease:
     # The anchor between the two clocks: every later moment of this lease is told by the local one.
     started = time.monotonic()
     token = new_token()
+    stuck = _stuck(tx, ids, gates)
     if not gates:
-        return Lease(token=token, claimed_at=now, until=now, mark=started)
+        return Lease(token=token, claimed_at=now, until=now, mark=started, stuck=stuck)
     ended, unfinished = end_of_life(tx, gates, now)
     by_id = {gate.endpoint_id: gate for gate in gates}
     grants = _grants(gates, now, room)
@@ -67,6 +68,7 @@ def _lease(tx: Tx, ids: list[int], room: Room) -> Lease:
         gates=by_id,
         more=frozenset(choice.more | unfinished),
         crowded=_note(tx, gates, choice.crowded, now),
+        stuck=stuck,
         ended=(*ended, *found.expired),
     )
 
@@ -88,7 +90,7 @@ LEFT JOIN webhooks_app_partner p ON p.id = COALESCE(e.partner_id, t.partner_id) 
 
 def _locked(tx: Tx, ids: list[int]) -> tuple[list[Gate], datetime]:
     condition, values = tx.dialect.among("endpoint_id", ids)
-    tx.execute(_STATES.format(now=tx.dialect.now_sql, ids=condition, lock=tx.dialect.lock_row), values)
+    tx.execute(_STATES.format(now=tx.dialect.now_sql, ids=condition, lock=tx.lock), values)
     states = tx.rows()
     # The last row's clock: it was read after the last wait for a lock.
     now = clock.read(states[-1][8] if states else None)
@@ -98,6 +100,17 @@ def _locked(tx: Tx, ids: list[int]) -> tuple[list[Gate], datetime]:
     tx.execute(_GATES.format(ids=condition), [tx.dialect.time(now), *values])
     endpoints = {row[0]: row for row in tx.rows()}
     return [_gate(tx.dialect, row, endpoints[row[0]]) for row in states if row[0] in endpoints], now
+
+
+def _stuck(tx: Tx, ids: Sequence[int], gates: Sequence[Gate]) -> tuple[int, ...]:
+    """Return the endpoints that were left out because somebody has their state row locked."""
+    if not tx.skip:
+        return ()
+    condition, values = tx.dialect.among(
+        "endpoint_id", sorted(set(ids) - {gate.endpoint_id for gate in gates})
+    )
+    tx.execute(f"SELECT endpoint_id FROM webhooks_app_endpointstate WHERE {condition}", values)
+    return tuple(row[0] for row in tx.rows())
 
 
 def _gate(dialect: Dialect, state: tuple[Any, ...], endpoint: tuple[Any, ...]) -> Gate:

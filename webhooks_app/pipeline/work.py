@@ -65,6 +65,7 @@ class Lease:
     gates: Mapping[int, Gate] = field(default_factory=dict)
     more: frozenset[int] = frozenset()
     crowded: tuple[int, ...] = ()
+    stuck: tuple[int, ...] = ()
 
     def now(self, monotonic: float) -> datetime:
         """Return database time at a later moment of the monotonic clock (seconds)."""

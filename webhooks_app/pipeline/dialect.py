@@ -22,6 +22,7 @@ class Dialect(Protocol):
     skip_locked: str
     try_lock: str
     lateral: bool
+    returns_many: bool
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         """Return the condition that `column` is one of `values`, and its parameters."""
@@ -61,6 +62,7 @@ class PostgreSQL:
     skip_locked = "SKIP LOCKED"
     try_lock = "FOR UPDATE SKIP LOCKED"
     lateral = True
+    returns_many = True
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         if not values:
@@ -119,6 +121,7 @@ class SQLite:
     skip_locked = ""
     try_lock = ""
     lateral = False
+    returns_many = False
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         if not values:

@@ -65,10 +65,11 @@ def fan_out_own(alias: str) -> Batch:
 
 
 def _fan_out_own(tx: Tx) -> Batch:
-    if not try_lock(tx, f"fan_out:{OWN_EVENTS}"):
+    now = try_lock(tx, f"fan_out:{OWN_EVENTS}")
+    if now is None:
         return Batch(locked=False)
     items = read_unfanned(tx, MAX_EVENTS)
-    return _write(tx, "", items, clock.db_now(tx.alias)) if items else Batch()
+    return _write(tx, "", items, now) if items else Batch()
 
 
 def _one_by_one(alias: str, outbox_alias: str, error: Exception) -> Batch:
@@ -116,12 +117,12 @@ def _batch(alias: str, outbox_alias: str, *, only: int | None = None) -> Batch:
 
 
 def _fan_out(tx: Tx, outbox_alias: str, only: int | None) -> Batch:
-    if not try_lock(tx, f"fan_out:{outbox_alias}"):
+    now = try_lock(tx, f"fan_out:{outbox_alias}")
+    if now is None:
         return Batch(locked=False)
     entries = _read(tx, outbox_alias, only)
     if not entries:
         return Batch()
-    now = clock.db_now(tx.alias)
     items, finished = _items(tx, outbox_alias, entries, now)
     batch = _write(tx, outbox_alias, items, now) if items else Batch()
     finished += batch.elsewhere

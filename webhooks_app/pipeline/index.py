@@ -10,6 +10,8 @@ from .dialect import Dialect
 from .dispatch import Entry
 from .transactions import Tx
 
+_UNFANNED = "fanned_out_at IS NULL AND outbox_id IS NULL"
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -58,11 +60,17 @@ def read_known(tx: Tx, public_ids: Collection[str]) -> dict[str, Known]:
     return {row[0]: Known(row[1], row[2], row[3], bool(row[4]), row[5]) for row in tx.rows()}
 
 
+def has_unfanned(tx: Tx) -> bool:
+    """Whether any of the sender's own events waits to be fanned out."""
+    tx.execute(f"SELECT 1 FROM webhooks_app_event WHERE {_UNFANNED} LIMIT 1")
+    return tx.row() is not None
+
+
 def read_unfanned(tx: Tx, limit: int) -> list[Item]:
     """Read the sender's own events that were not fanned out, oldest first."""
     tx.execute(
-        """SELECT public_id, type, tenant_id, partner_id, environment, about_endpoint_id, occurred_at, id,
-        fan_out_cursor FROM webhooks_app_event WHERE fanned_out_at IS NULL AND outbox_id IS NULL
+        f"""SELECT public_id, type, tenant_id, partner_id, environment, about_endpoint_id, occurred_at, id,
+        fan_out_cursor FROM webhooks_app_event WHERE {_UNFANNED}
         ORDER BY id LIMIT %s""",
         [limit],
     )
@@ -106,6 +114,9 @@ _TYPES = {
 def insert_events(tx: Tx, alias: str, rows: Sequence[tuple[Item, datetime | None, int]]) -> dict[str, int]:
     """Insert index rows (item, fanned-out time or None, cursor) and return their keys by event id."""
     values = [_row(tx.dialect, alias, row) for row in rows]
+    if tx.dialect.returns_many:
+        tx.insert("webhooks_app_event", _TYPES, values, tail="RETURNING public_id, id")
+        return dict(tx.rows())
     tx.insert("webhooks_app_event", _TYPES, values)
     condition, ids = tx.dialect.among("public_id", [item.public_id for item, _, _ in rows])
     tx.execute(f"SELECT public_id, id FROM webhooks_app_event WHERE {condition}", ids)

@@ -1,21 +1,28 @@
 """Named row locks: fan-out and tick run one at a time, and positions are given in commit order."""
 
+from datetime import datetime
 from typing import Any
 
+from . import clock
 from .transactions import Tx
 
 
-def try_lock(tx: Tx, name: str) -> bool:
-    """Lock the row `name` until the transaction ends; False when somebody else holds it."""
+def try_lock(tx: Tx, name: str) -> datetime | None:
+    """Lock the row `name` until the transaction ends; return the time, None when somebody else has it."""
     for _ in range(2):
-        tx.execute(f"SELECT 1 FROM webhooks_app_pipelinelock WHERE name = %s {tx.dialect.try_lock}", [name])
-        if tx.row():
-            return True
+        tx.execute(
+            f"""SELECT {tx.dialect.now_sql} FROM webhooks_app_pipelinelock
+            WHERE name = %s {tx.dialect.try_lock}""",
+            [name],
+        )
+        row = tx.row()
+        if row:
+            return clock.read(row[0])
         tx.execute("SELECT 1 FROM webhooks_app_pipelinelock WHERE name = %s", [name])
         if tx.row():
-            return False
+            return None
         _create(tx.cursor, name)
-    return False
+    return None
 
 
 def next_positions(cursor: Any, count: int) -> int:

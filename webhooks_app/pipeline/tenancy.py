@@ -41,6 +41,8 @@ def retention_days(tenant_id: str | None) -> int:
 
 def partners_of(tx: Tx, tenant_ids: Collection[str]) -> dict[str, str]:
     """Return the partner of each tenant that has one."""
+    if not tenant_ids:
+        return {}
     own = host()
     if own is not None:
         found = {tenant_id: own.partner_of(tenant_id) for tenant_id in tenant_ids}

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from django.db import DatabaseError, connections
 
 from ..conf import current
-from . import clock
 from .dispatch import has_waiting
+from .index import has_unfanned
 from .locks import touch, try_lock
 from .transactions import Tx, logger, short
 
@@ -43,19 +43,20 @@ def _waits(outbox_alias: str) -> bool:
 
 
 def _look(tx: Tx) -> Found:
-    if not try_lock(tx, LOCK):
+    now = try_lock(tx, LOCK)
+    if now is None:
         return Found()
-    now = clock.db_now(tx.alias)
     # Doctor reads it: the second at which a tick was last seen.
     touch(tx.cursor, LOCK, int(now.timestamp()))
-    found = Found(fan_out=_has_unfanned(tx))
+    found = Found(fan_out=has_unfanned(tx))
     moment, ahead = tx.dialect.time(now), tx.dialect.time(now + AHEAD)
     # In the order of the marks: due now, the two gates, due in a moment.
     tx.execute(_DUE, [moment, moment, moment, moment, ahead, moment, MOST])
     rows = tx.rows()
-    found.due = [endpoint_id for endpoint_id, due in rows if due]
-    found.soon = _waits_of(tx, [endpoint_id for endpoint_id, due in rows if not due], now)
-    _note(tx, sorted(endpoint_id for endpoint_id, _ in rows), now + PATIENCE)
+    noted = _note(tx, sorted(endpoint_id for endpoint_id, _ in rows), now + PATIENCE)
+    found.due = [endpoint_id for endpoint_id, due in rows if due and endpoint_id in noted]
+    soon = [endpoint_id for endpoint_id, due in rows if not due and endpoint_id in noted]
+    found.soon = _waits_of(tx, soon, now)
     return found
 
 
@@ -73,11 +74,6 @@ def _waits_of(tx: Tx, endpoint_ids: list[int], now: datetime) -> dict[int, float
     return {endpoint_id: (due_at - now).total_seconds() for endpoint_id, due_at in soonest.items()}
 
 
-def _has_unfanned(tx: Tx) -> bool:
-    tx.execute("SELECT 1 FROM webhooks_app_event WHERE fanned_out_at IS NULL AND outbox_id IS NULL LIMIT 1")
-    return tx.row() is not None
-
-
 # The gates come first, so that a million deliveries held by a pause cost one look at their endpoint.
 _OPEN = """(NOT s.enabled OR (s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s)))
 AND (s.woken_until IS NULL OR s.woken_until <= %s)"""
@@ -88,17 +84,21 @@ FROM webhooks_app_endpointstate s WHERE {_OPEN}
 AND EXISTS (SELECT 1 FROM webhooks_app_delivery d WHERE {_WAITING}) LIMIT %s"""
 
 
-def _note(tx: Tx, endpoint_ids: list[int], until: datetime) -> None:
+def _note(tx: Tx, endpoint_ids: list[int], until: datetime) -> set[int]:
+    """Note that these endpoints are woken; leaves out, and does not return, those somebody is busy with."""
     if not endpoint_ids:
-        return
+        return set()
     condition, values = tx.dialect.among("endpoint_id", endpoint_ids)
     # Locked in id order first, as everywhere: an UPDATE alone locks in the order of its scan.
     tx.execute(
-        f"""SELECT 1 FROM webhooks_app_endpointstate WHERE {condition}
-        ORDER BY endpoint_id {tx.dialect.lock_row}""",
+        f"""SELECT endpoint_id FROM webhooks_app_endpointstate WHERE {condition}
+        ORDER BY endpoint_id {tx.dialect.lock_row} {tx.dialect.skip_locked}""",
         values,
     )
+    free = [row[0] for row in tx.rows()]
+    condition, values = tx.dialect.among("endpoint_id", free)
     tx.execute(
         f"UPDATE webhooks_app_endpointstate SET woken_until = %s WHERE {condition}",
         [tx.dialect.time(until), *values],
     )
+    return set(free)

@@ -9,6 +9,8 @@ from . import announce, doorbell, tick
 from .dispatch import has_waiting
 from .fan_out import Batch as FannedOut
 from .fan_out import fan_out_batch, fan_out_own
+from .index import has_unfanned
+from .transactions import reading
 
 if TYPE_CHECKING:
     from .batch import Batch
@@ -100,18 +102,22 @@ class FanOut(Ticket):
     def step(self, engine: "Engine") -> bool:
         """Fan out one batch."""
         source = self._sources[0]
-        done = fan_out_own(engine.alias) if source is None else fan_out_batch(engine.alias, source)
+        done = self._batch(engine.alias, source)
         self._deliver(engine, done)
-        # After an empty read the holder looks once more without the lock: who found it taken has gone home.
-        if not done.locked or not (done.more or (done.events and source) or self._waits(source)):
+        # After its commit the holder looks once more without the lock: who found it taken has gone home.
+        if not done.locked or not (done.more or (source is not None and has_waiting(source))):
             self._sources.pop(0)
         if self._sources and time.monotonic() >= self.deadline:
             doorbell.ring(fan_out=True)
             return True
         return not self._sources
 
-    def _waits(self, source: str | None) -> bool:
-        return source is not None and has_waiting(source)
+    def _batch(self, alias: str, source: str | None) -> FannedOut:
+        if source is not None:
+            return fan_out_batch(alias, source)
+        with reading(alias) as tx:
+            waits = has_unfanned(tx)
+        return fan_out_own(alias) if waits else FannedOut()
 
     def _deliver(self, engine: "Engine", done: FannedOut) -> None:
         if 0 < len(done.endpoint_ids) <= ONE_HOP and done.events <= ONE_HOP:

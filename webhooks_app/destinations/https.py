@@ -87,9 +87,15 @@ def transport() -> Transport:
 
 
 def reset() -> None:
-    """Forget the transport; its settings changed, or this is a new process after a fork."""
-    global _transport, _making
-    _transport, _making = None, threading.Lock()
+    """Forget the transport; its settings changed."""
+    global _transport
+    _transport = None
 
 
-os.register_at_fork(after_in_child=reset)
+def _after_fork() -> None:
+    """Another thread may have held the lock. The transport stays: it notices a fork itself."""
+    global _making
+    _making = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
-from .transactions import reading
+from .transactions import is_passing, reading
 from .work import Content
 
 _JOINED = """SELECT e.id, e.public_id, e.type, COALESCE(e.body, o.body), e.outbox_alias, e.outbox_id
@@ -37,7 +37,8 @@ def read_contents(alias: str, event_ids: Collection[int]) -> dict[int, Content]:
 def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, ...]]) -> None:
     try:
         bodies = _bodies(outbox_alias, [row[5] for row in rows])
-    except DatabaseError:
+    except (DatabaseError, InterfaceError) as error:
+        is_passing(outbox_alias, error)  # a lost connection is dialled anew by the next look
         for row in rows:
             del contents[row[0]]
         return

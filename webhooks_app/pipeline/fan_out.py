@@ -18,7 +18,7 @@ from .locks import next_positions, try_lock
 from .plan import Plan, Planned, plan
 from .subscribers import read_subscribers
 from .tenancy import partners_of
-from .transactions import Tx, reading, short
+from .transactions import Tx, is_passing, reading, short
 
 OWN_EVENTS = "own events"
 
@@ -73,6 +73,7 @@ def _fan_out_own(tx: Tx) -> Batch:
 
 
 def _one_by_one(alias: str, outbox_alias: str, error: Exception) -> Batch:
+    is_passing(outbox_alias, error)  # dials anew if that connection is what was lost
     with reading(outbox_alias) as outbox:
         entries = read_entries(outbox, MAX_EVENTS)
     if not entries:

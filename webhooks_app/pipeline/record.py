@@ -4,9 +4,9 @@ Lock order: endpoint states by id, then deliveries, then attempts. Whoever finds
 nothing: the claim lapsed and another worker has it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..core.states import DELIVERED, PENDING
@@ -20,10 +20,16 @@ from .transactions import Tx, short
 from .wakes import wake_later, wake_starved
 from .work import Done, Ended, Lease
 
+# How long a delivery waits whose body's database did not answer.
+AWAY = timedelta(seconds=10)
+
 
 @dataclass(slots=True)
 class Recorded:
-    """What a record wrote: attempts, deliveries that ended, endpoints it disabled, and whom to wake."""
+    """What a record wrote: attempts, deliveries that ended, endpoints it disabled, and whom to wake.
+
+    `kept` was not written: somebody has the state rows of these endpoints locked.
+    """
 
     attempts: list[Judged] = field(default_factory=list)
     released: int = 0
@@ -31,6 +37,7 @@ class Recorded:
     disabled: list[tuple[int, str]] = field(default_factory=list)
     wake: set[int] = field(default_factory=set)
     later: dict[int, float] = field(default_factory=dict)
+    kept: list[Done] = field(default_factory=list)
 
 
 def record(
@@ -54,7 +61,7 @@ def record(
         Recorded; jobs whose claim was taken over are in none of its lists.
     """
     judged = sorted(judged, key=lambda each: each.job.id)
-    return short(alias, lambda tx: _record(tx, lease, judged, released, configs=configs))
+    return short(alias, lambda tx: _record(tx, lease, judged, released, configs=configs), sidestep=True)
 
 
 def _record(
@@ -67,17 +74,27 @@ def _record(
 ) -> Recorded:
     endpoint_ids = {each.job.endpoint_id for each in judged} | {done.job.endpoint_id for done in released}
     states, now = lock_states(tx, sorted(endpoint_ids))
-    kept = _update_deliveries(tx, lease, judged, now)
-    mine = [each for each in judged if each.job.id in kept]
-    recorded = Recorded(attempts=mine, released=_release(tx, lease, released))
+    kept: list[Done] = []
+    if tx.skip:
+        locked_out = endpoint_ids - states.keys()
+        kept = [done for done in (*(each.done for each in judged), *released) if _of(done, locked_out)]
+        judged = [each for each in judged if not _of(each, locked_out)]
+        released = [done for done in released if not _of(done, locked_out)]
+    written = _update_deliveries(tx, lease, judged, now)
+    mine = [each for each in judged if each.job.id in written]
+    recorded = Recorded(attempts=mine, released=_release(tx, lease, released, now), kept=kept)
     insert_attempts(tx, lease, mine, configs)
     apply_outcomes(states, mine, lease.gates, now)
-    recorded.wake = wake_starved(states) | {done.job.endpoint_id for done in released}
+    recorded.wake = wake_starved(states) | {done.job.endpoint_id for done in released if done.content}
     recorded.later = wake_later(states, mine, now)
     recorded.disabled = _announce(tx, lease, states, mine)
     save_states(tx, [state for state in states.values() if state.changed], now)
     recorded.ended = [_ended(each) for each in mine if each.outcome.state not in (PENDING, DELIVERED)]
     return recorded
+
+
+def _of(item: Judged | Done, endpoint_ids: Collection[int]) -> bool:
+    return item.job.endpoint_id in endpoint_ids
 
 
 def _announce(
@@ -145,14 +162,21 @@ def _other(each: Judged, dialect: Dialect, now: datetime) -> tuple[Any, ...]:
     )
 
 
-def _release(tx: Tx, lease: Lease, released: Sequence[Done]) -> int:
-    if not released:
+def _release(tx: Tx, lease: Lease, released: Sequence[Done], now: datetime) -> int:
+    # A body that cannot be read just now waits a little, lest it take the place of those that can, for ever.
+    unread = [done.job.id for done in released if done.content is None]
+    ready = [done.job.id for done in released if done.content is not None]
+    return _give_back(tx, lease, ready, None) + _give_back(tx, lease, unread, now + AWAY)
+
+
+def _give_back(tx: Tx, lease: Lease, ids: Sequence[int], due_at: datetime | None) -> int:
+    if not ids:
         return 0
-    condition, ids = tx.dialect.among("id", sorted(done.job.id for done in released))
+    condition, values = tx.dialect.among("id", sorted(ids))
     tx.execute(
-        f"""UPDATE webhooks_app_delivery SET lease_token = NULL, lease_until = NULL
-        WHERE {condition} AND lease_token = %s""",
-        [*ids, tx.dialect.uuid(lease.token)],
+        f"""UPDATE webhooks_app_delivery SET lease_token = NULL, lease_until = NULL,
+        due_at = COALESCE(%s, due_at) WHERE {condition} AND lease_token = %s""",
+        [tx.dialect.time(due_at), *values, tx.dialect.uuid(lease.token)],
     )
     return int(tx.cursor.rowcount)
 

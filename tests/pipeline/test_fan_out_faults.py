@@ -1,0 +1,297 @@
+"""Fan-out in trouble: entries that raise, a second database, databases that are down, crashes in between."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connections
+from django.utils import timezone
+
+from webhooks_app.models import Delivery, Event, OutboxEntry
+from webhooks_app.pipeline import contents, dispatch, fan_out, inline, tick
+from webhooks_app.pipeline.dispatch import has_waiting
+from webhooks_app.pipeline.fan_out import fan_out_batch
+from webhooks_app.signals import entry_set_aside
+
+from .conftest import Bell, Clock
+from .driving import ALIAS, attempts_of, check_books, committed_in_both, run_path
+from .factories import EndpointFactory, emit_for
+from .receiver import Receiver
+
+in_both = pytest.mark.django_db(databases=["default", "second"])
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def both(configure: Callable[..., None]) -> None:
+    """Take outbox entries from both databases."""
+    configure(OUTBOX_DATABASES=["default", "second"])
+
+
+@pytest.fixture
+def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Make the fan-out of one event raise."""
+    real = fan_out.Item.of
+
+    def choose(event_id: str) -> None:
+        def of(entry: Any, *rest: Any) -> Any:
+            if entry.event_id == event_id:
+                raise ValueError("a poisonous entry")
+            return real(entry, *rest)
+
+        monkeypatch.setattr(fan_out.Item, "of", of)
+
+    return choose
+
+
+@pytest.mark.django_db
+def test_an_entry_that_raises_blocks_nobody(poison: Callable[[str], None]):
+    endpoint = EndpointFactory()
+    refs = emit_for(endpoint, 5)
+    poison(refs[2].id)
+    inline.fan_out()
+    fanned = set(Event.objects.values_list("public_id", flat=True))
+    assert fanned == {ref.id for ref in refs} - {refs[2].id}
+    assert Delivery.objects.count() == 4
+    assert OutboxEntry.objects.get(event_id=refs[2].id).failures == 1
+
+
+@pytest.mark.django_db
+def test_an_entry_that_raises_is_set_aside_after_three_tries(
+    poison: Callable[[str], None], caplog: pytest.LogCaptureFixture
+):
+    told = []
+
+    def listen(**values: Any) -> None:
+        told.append((values["event_id"], values["outbox_alias"]))
+
+    entry_set_aside.connect(listen)
+    endpoint = EndpointFactory()
+    (bad,) = emit_for(endpoint)
+    poison(bad.id)
+    for failures in (1, 2, 3):
+        assert OutboxEntry.objects.get().set_aside_at is None
+        inline.fan_out()
+        assert OutboxEntry.objects.get().failures == failures
+    assert OutboxEntry.objects.get().set_aside_at is not None
+    assert not has_waiting(ALIAS)
+    assert told == [(bad.id, ALIAS)]
+    assert "set aside after 3 failed fan-outs" in caplog.text
+    inline.fan_out()
+    assert OutboxEntry.objects.get().failures == 3
+    entry_set_aside.disconnect(listen)
+
+
+@pytest.mark.django_db
+def test_an_entry_that_recovers_is_delivered(poison: Callable[[str], None], monkeypatch: pytest.MonkeyPatch):
+    endpoint = EndpointFactory()
+    (bad,) = emit_for(endpoint)
+    poison(bad.id)
+    inline.fan_out()
+    poison("none")
+    inline.fan_out()
+    assert Delivery.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_the_same_id_from_another_row_is_set_aside_and_told(caplog: pytest.LogCaptureFixture):
+    endpoint = EndpointFactory()
+    (ref,) = emit_for(endpoint, event_id="mine")
+    inline.fan_out()
+    OutboxEntry.objects.update(event_id="pruned")
+    emit_for(endpoint, event_id="mine")
+    emit_for(endpoint, event_id="next")
+    inline.fan_out()
+    assert OutboxEntry.objects.get(event_id="mine").set_aside_at is not None
+    assert set(Event.objects.values_list("public_id", flat=True)) == {"mine", "next"}
+    assert "another event has its id" in caplog.text
+    assert not has_waiting(ALIAS)
+    assert ref.id == "mine"
+
+
+@in_both
+@pytest.mark.usefixtures("both")
+def test_entries_of_both_databases_are_delivered(receiver: Receiver):
+    endpoint = EndpointFactory()
+    refs = [*emit_for(endpoint, 2), *emit_for(endpoint, 2, using="second")]
+    run_path()
+    assert sorted(receiver.ids()) == sorted(ref.id for ref in refs)
+    assert set(Event.objects.values_list("outbox_alias", flat=True)) == {"default", "second"}
+    assert not has_waiting("default")
+    assert not has_waiting("second")
+    bodies = {bytes(entry.body) for entry in OutboxEntry.objects.using("second")}
+    assert bodies <= {request.body for request in receiver.requests}
+    check_books()
+
+
+@in_both
+@pytest.mark.usefixtures("both")
+def test_the_same_id_from_another_database_is_set_aside(receiver: Receiver, caplog: pytest.LogCaptureFixture):
+    endpoint = EndpointFactory()
+    emit_for(endpoint, event_id="mine")
+    emit_for(endpoint, event_id="mine", using="second")
+    emit_for(endpoint, event_id="next", using="second")
+    run_path()
+    assert sorted(receiver.ids()) == ["mine", "next"]
+    assert OutboxEntry.objects.using("second").get(event_id="mine").set_aside_at is not None
+    assert OutboxEntry.objects.get(event_id="mine").set_aside_at is None
+    assert "outbox second is set aside" in caplog.text
+    assert not has_waiting("second")
+
+
+@in_both
+@pytest.mark.usefixtures("both")
+def test_a_crash_between_the_two_commits_makes_nothing_twice(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+):
+    endpoint = EndpointFactory()
+    refs = emit_for(endpoint, 3, using="second")
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fan_out, "mark_dispatched", crash)
+        with pytest.raises(Crash):
+            inline.fan_out()
+    assert has_waiting("second")
+    assert Delivery.objects.count() == 3
+    Delivery.objects.update(state="delivered", due_at=None, finished_at=timezone.now())
+    run_path()
+    assert not has_waiting("second")
+    assert (Event.objects.count(), Delivery.objects.count()) == (len(refs), 3)
+    assert not receiver.requests
+
+
+@in_both
+@pytest.mark.usefixtures("both")
+def test_a_cut_event_of_the_other_database_goes_on(monkeypatch: pytest.MonkeyPatch):
+    real = fan_out.plan
+    monkeypatch.setattr(fan_out, "plan", lambda items, found: real(items, found, 2))
+    EndpointFactory.create_batch(5, tenant_id="acme")
+    emit_for("acme", using="second")
+    for expected in (2, 4, 5):
+        assert has_waiting("second")
+        fan_out_batch(ALIAS, "second")
+        assert Delivery.objects.count() == expected
+    assert not has_waiting("second")
+
+
+def fails(alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every statement on one database fail, as when its server is down."""
+    real = fan_out.short
+
+    def short(used: str, work: Callable[[Any], Any], **options: Any) -> Any:
+        if used == alias:
+            raise OperationalError("the server is down")
+        return real(used, work, **options)
+
+    for module in (fan_out, dispatch, tick):
+        monkeypatch.setattr(module, "short", short)
+
+
+@in_both
+@pytest.mark.usefixtures("both")
+def test_a_delivery_database_that_is_down_sets_nothing_aside(monkeypatch: pytest.MonkeyPatch):
+    EndpointFactory(tenant_id="acme")
+    emit_for("acme", 3, using="second")
+    with monkeypatch.context() as patch:
+        fails(ALIAS, patch)
+        for _ in range(4):
+            with pytest.raises(OperationalError):
+                fan_out_batch(ALIAS, "second")
+    assert set(OutboxEntry.objects.using("second").values_list("failures", flat=True)) == {0}
+    inline.fan_out()
+    assert Delivery.objects.count() == 3
+
+
+@in_both
+@pytest.mark.usefixtures("both")
+def test_a_body_that_cannot_be_read_now_waits_and_holds_up_nobody(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, bell: Bell, clock: Clock
+):
+    endpoint = EndpointFactory()
+    there = emit_for(endpoint, 6, using="second")
+    inline.fan_out()
+    (here,) = emit_for(endpoint)
+    inline.fan_out()
+    bell.take()
+
+    def down(*_: object) -> dict[int, bytes]:
+        raise OperationalError("the server is down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents, "_bodies", down)
+        for _ in range(4):
+            inline.deliver([endpoint.pk])
+        assert receiver.ids() == [here.id]
+        assert not bell.take().endpoint_ids
+    assert set(Delivery.objects.filter(state="pending").values_list("attempts", "lapses")) == {(0, 0)}
+    clock.advance(minutes=1)
+    run_path()
+    assert sorted(receiver.ids()) == sorted([here.id, *(ref.id for ref in there)])
+    check_books()
+
+
+@pytest.fixture
+def lose() -> Iterator[Callable[[str], None]]:
+    """End the session of this thread's connection to a database, as a restart of the server does."""
+
+    def end(alias: str) -> None:
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            (pid,) = cursor.fetchone()
+        (other,) = {"default", "second"} - {alias}
+        with connections[other].cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s)", [pid])
+
+    yield end
+    for alias in ("default", "second"):
+        if not connections[alias].is_usable():
+            connections[alias].close()
+
+
+@committed_in_both
+@pytest.mark.pg
+@pytest.mark.usefixtures("both")
+def test_a_lost_connection_to_the_other_database_is_dialled_anew(
+    receiver: Receiver, clock: Clock, lose: Callable[[str], None]
+):
+    endpoint = EndpointFactory()
+    emit_for(endpoint, using="second")
+    inline.fan_out()
+    lose("second")
+    for _ in range(3):
+        inline.deliver([endpoint.pk])
+        clock.advance(minutes=1)
+    assert len(receiver.requests) == 1
+    assert [each.number for each in attempts_of(Delivery.objects.get())] == [1]
+
+
+@committed_in_both
+@pytest.mark.pg
+@pytest.mark.usefixtures("both")
+def test_the_tick_survives_a_lost_connection_to_the_other_database(lose: Callable[[str], None]):
+    emit_for("acme", using="second")
+    lose("second")
+    tick.look(ALIAS)
+    assert tick.look(ALIAS).fan_out
+
+
+@committed_in_both
+@pytest.mark.pg
+@pytest.mark.usefixtures("both")
+@pytest.mark.parametrize("alias", ["default", "second"])
+def test_a_fan_out_survives_a_lost_connection(alias: str, receiver: Receiver, lose: Callable[[str], None]):
+    EndpointFactory(tenant_id="acme")
+    emit_for("acme", 3, using="second")
+    lose(alias)
+    with contextlib.suppress(OperationalError):
+        inline.fan_out()
+    run_path()
+    assert len(receiver.requests) == 3
+    assert set(OutboxEntry.objects.using("second").values_list("failures", flat=True)) == {0}

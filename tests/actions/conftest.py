@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.actions.receiving import endpoint, receiver
 from webhooks_app.destinations import https
 from webhooks_app.pipeline import doorbell
+
+__all__ = ["endpoint", "network", "receiver", "rung"]
 
 NETWORK = {
     "ALLOW_NETWORKS": ["127.0.0.0/8"],

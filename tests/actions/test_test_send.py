@@ -1,17 +1,13 @@
 """The test delivery: one signed request, its evidence, and nothing else moves."""
 
-import base64
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
 import pytest
 from django.db import connection
 from standardwebhooks import Webhook
 
-from tests.actions.builders import OPERATOR, make_delivery, make_endpoint, tenant
+from tests.actions.builders import OPERATOR, make_delivery, tenant
+from tests.actions.receiving import SECRET
 from webhooks_app.actions import test_send as sending
 from webhooks_app.actions.delete_endpoint import delete_endpoint
 from webhooks_app.actions.disable import disable
@@ -32,52 +28,6 @@ from webhooks_app.models import (
 )
 
 pytestmark = pytest.mark.django_db
-
-SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
-
-
-class Receiver(HTTPServer):
-    """Takes one kind of answer to give, and keeps what it was sent."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.status = 200
-        self.requests: list[tuple[dict[str, str], bytes]] = []
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers every POST."""
-
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
-        self.send_response(self.server.status)
-        self.send_header("content-length", "4")
-        self.end_headers()
-        self.wfile.write(b"done")
-
-    def log_message(self, *args: Any) -> None:
-        """Stay silent."""
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    server = Receiver()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join(5)
-
-
-@pytest.fixture
-def endpoint(receiver: Receiver, network: Any) -> Endpoint:
-    network(REQUIRE_HTTPS=False, EXTRA_PORTS=[receiver.server_port])
-    url = f"http://hooks.customer.com:{receiver.server_port}/in?token=S3CRET"
-    return make_endpoint(url=url, secret=SECRET)
 
 
 def test_the_receiver_can_verify_it(endpoint, receiver):

@@ -14,6 +14,7 @@ from webhooks_app.api.strict import Choice, Flag, Moment, Number, Object, Strict
     [
         (Text(), " as it came \n"),
         (Text(), "😊\u2028"),
+        (Text(), " "),
         (Text(allow_blank=True), ""),
         (Choice(choices=["a", "b"]), "b"),
         (Flag(), False),

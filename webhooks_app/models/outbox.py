@@ -1,14 +1,18 @@
 """The outbox: what the caller's transaction writes, and nothing else."""
 
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import Q, Value
+from django.db.models.functions import Coalesce, Now
 
 
 class OwnerSequence(models.Model):
-    """Last sequence number given to an owner's events; bumped by one upsert in the caller's transaction."""
+    """Last sequence number given to an owner's events; bumped by one upsert in the caller's transaction.
 
-    pk = models.CompositePrimaryKey("kind", "owner_id")
+    An owner belongs to its tenant ('' for none): tenants that use the same names do not see each other's gaps.
+    """
+
+    pk = models.CompositePrimaryKey("tenant_id", "kind", "owner_id")
+    tenant_id = models.CharField(max_length=128)
     kind = models.CharField(max_length=64)
     owner_id = models.CharField(max_length=128)
     last = models.BigIntegerField()
@@ -49,7 +53,10 @@ class OutboxEntry(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["owner_kind", "owner_id", "sequence"],
+                Coalesce("tenant_id", Value("")),
+                "owner_kind",
+                "owner_id",
+                "sequence",
                 condition=Q(owner_id__isnull=False),
                 name="webhooks_outbox_owner_sequence",
             ),

@@ -20,7 +20,8 @@ from .transactions import Tx, reading
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
-Owner = tuple[str, str]
+# Tenant ('' for none), kind and id.
+Owner = tuple[str, str, str]
 
 _TYPES = {
     "event_id": "text",
@@ -88,10 +89,10 @@ def _append(
             fresh.setdefault(event_id, place)
     bodies = {event_id: _parts(event_id, drafts[place], settings) for event_id, place in fresh.items()}
     with reading(alias) as tx:
-        numbers = _sequences(tx, [drafts[place].owner for place in fresh.values()])
+        numbers = _sequences(tx, [_owner(drafts[place]) for place in fresh.values()])
         rows, sequences = [], dict(known)
         for event_id, place in fresh.items():
-            owner = drafts[place].owner
+            owner = _owner(drafts[place])
             sequences[event_id] = number = None if owner is None else numbers[owner].pop()
             rows.append(
                 _row(tx.dialect, event_id, drafts[place], _body(bodies[event_id], number), number=number)
@@ -137,20 +138,25 @@ def _warn_once(event_type: str, size: int, limit: int) -> None:
         )
 
 
+def _owner(draft: Draft) -> Owner | None:
+    return None if draft.owner is None else (draft.tenant_id or "", *draft.owner)
+
+
 def _sequences(tx: Tx, owners: Sequence[Owner | None]) -> dict[Owner, list[int]]:
     """Draw numbers for the owners, in key order against deadlocks; the next to use comes last."""
     wanted = sorted(Counter(owner for owner in owners if owner is not None).items())
     if not wanted:
         return {}
-    marks = ", ".join(["(%s, %s, %s)"] * len(wanted))
+    marks = ", ".join(["(%s, %s, %s, %s)"] * len(wanted))
     tx.execute(_DRAW.format(marks), [value for owner, count in wanted for value in (*owner, count)])
-    last = {(kind, owner_id): number for kind, owner_id, number in tx.rows()}
+    last = {(tenant, kind, owner_id): number for tenant, kind, owner_id, number in tx.rows()}
     return {owner: list(range(last[owner], last[owner] - count, -1)) for owner, count in wanted}
 
 
 # The upsert comes before the outbox insert, so an owner's outbox order is its sequence order.
-_DRAW = """INSERT INTO webhooks_app_ownersequence AS o (kind, owner_id, last) VALUES {}
-ON CONFLICT (kind, owner_id) DO UPDATE SET last = o.last + excluded.last RETURNING kind, owner_id, last"""
+_DRAW = """INSERT INTO webhooks_app_ownersequence AS o (tenant_id, kind, owner_id, last) VALUES {}
+ON CONFLICT (tenant_id, kind, owner_id) DO UPDATE SET last = o.last + excluded.last
+RETURNING tenant_id, kind, owner_id, last"""
 
 
 def _body(parts: tuple[bytes, bytes], number: int | None) -> bytes:

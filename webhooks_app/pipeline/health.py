@@ -76,12 +76,13 @@ def apply_outcomes(
 
 
 def _apply(state: StateRow, outcomes: Sequence[Judged], gate: Gate, now: datetime) -> None:
-    _move_window(state, outcomes, gate)
-    _hold(state, outcomes)
     # Results of an earlier life (before a disable, enable or change of URL) say nothing about this one.
     current = [each for each in outcomes if each.job.generation == state.generation]
-    _move_health(state, current, now)
-    _disable(state, current, gate, now)
+    if current:
+        _move_window(state, current, gate)
+        _hold(state, current)
+        _move_health(state, current, now)
+        _disable(state, current, gate, now)
 
 
 def _move_window(state: StateRow, outcomes: Sequence[Judged], gate: Gate) -> None:

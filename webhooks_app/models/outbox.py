@@ -8,7 +8,7 @@ from django.db.models.functions import Coalesce, Now
 class OwnerSequence(models.Model):
     """Last sequence number given to an owner's events; bumped by one upsert in the caller's transaction.
 
-    An owner belongs to its tenant ('' for none): tenants that use the same names do not see each other's gaps.
+    An owner belongs to its tenant ('' for none): tenants that use the same names cause each other no gaps.
     """
 
     pk = models.CompositePrimaryKey("tenant_id", "kind", "owner_id")

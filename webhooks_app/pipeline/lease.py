@@ -66,7 +66,7 @@ def _lease(tx: Tx, ids: list[int], room: Room) -> Lease:
         jobs=tuple(job for job in choice.jobs if job.lapses < LOST_AT),
         lost=tuple(job for job in choice.jobs if job.lapses >= LOST_AT),
         gates=by_id,
-        more=frozenset(choice.more | unfinished),
+        more=frozenset(choice.more | unfinished | {each.endpoint_id for each in found.expired}),
         crowded=_note(tx, gates, choice.crowded, now),
         stuck=stuck,
         ended=(*ended, *found.expired),
@@ -134,11 +134,11 @@ def _gate(dialect: Dialect, state: tuple[Any, ...], endpoint: tuple[Any, ...]) -
 
 def _grants(gates: Sequence[Gate], now: datetime, room: Room) -> dict[int, int]:
     """Return how many deliveries of each open endpoint to look at."""
-    size = min(probe_size(len(gates)), room.senders)
+    size = min(probe_size(len(gates)), max(1, room.senders))
     return {
         gate.endpoint_id: min(gate.free, size)
         for gate in gates
-        if gate.enabled and not gate.deleted and not gate.is_closed(now) and gate.free and size > 0
+        if gate.enabled and not gate.deleted and not gate.is_closed(now) and gate.free
     }
 
 
@@ -159,12 +159,16 @@ def _choose(
     wanted = take_turns(queues, sum(map(len, queues)))
     jobs = _fitting(wanted, gates, room)
     chosen = {job.endpoint_id for job in jobs}
+    passed_over = found.keys() - chosen
     if len(jobs) < len(wanted):
-        more |= {job.endpoint_id for job in wanted[len(jobs) :]} | (found.keys() - chosen)
+        more |= {job.endpoint_id for job in wanted[len(jobs) :]}
     suspects = [job for job in jobs if job.lapses >= ALONE_FROM]
     if suspects and len(jobs) > 1:
-        return _Choice(suspects[:1], more | chosen, set())
-    return _Choice(jobs, more, set(found) - chosen)
+        return _Choice(suspects[:1], more | chosen | passed_over, set())
+    if len(jobs) == BATCH_IN_ALL:
+        return _Choice(jobs, more | passed_over, set())
+    # To look again at once would be in vain: there is no sender for any of theirs.
+    return _Choice(jobs, more - passed_over, passed_over)
 
 
 def _fitting(wanted: Sequence[Job], gates: Mapping[int, Gate], room: Room) -> list[Job]:

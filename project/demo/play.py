@@ -17,7 +17,7 @@ from project.demo.story import SHELF, Story
 from project.demo.waiting import EVERY, wait_for
 
 START_SECONDS = 20.0
-STORY_SECONDS = 25.0
+STORY_SECONDS = 35.0
 NEXT_ORDER_SECONDS = 5.0
 
 

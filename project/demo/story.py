@@ -99,7 +99,7 @@ class Story:
 
     def _recovered(self, arrivals: Sequence[Arrival]) -> tuple[bool, str]:
         wanted = self.expected[BIRCH.host]
-        answers = {message: [] for message in wanted}
+        answers: dict[Message, list[tuple[int, int]]] = {message: [] for message in wanted}
         for each in (each for each in arrivals if each.host == BIRCH.host):
             answers.setdefault(message_of(each), []).append((each.attempt, each.answer))
         right = [(1, 503), (2, 503), (3, 200)]

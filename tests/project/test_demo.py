@@ -47,7 +47,7 @@ def wait_until_gone(folder: Path, seconds: float) -> None:
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """One of these tests at a time, also among several test processes: they look at the folders of all runs."""
+    """One of these tests at a time, among all test processes: they look at the folders of all runs."""
     with (Path(tempfile.gettempdir()) / "webhooks-demo-tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

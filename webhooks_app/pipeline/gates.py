@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 from ..core.policies import Policy
@@ -63,17 +64,19 @@ def probe_size(endpoints: int) -> int:
     return min(BATCH, max(4, BATCH_IN_ALL // max(1, endpoints)))
 
 
-def share(size: int, by_priority: Sequence[Sequence[T]]) -> list[T]:
-    """Pick at most `size` of the candidates (live, retry, bulk), each priority sure of its share."""
+def share(size: int, by_priority: Sequence[Sequence[T]], turn: float) -> list[T]:
+    """Pick at most `size` of the candidates (live, retry, bulk), each priority sure of its share.
+
+    `turn` in [0, 1) says who gets the places that shares divide: taken at random, even those of an endpoint
+    with a single place go round.
+    """
     if sum(map(len, by_priority)) <= size:
         return [item for items in by_priority for item in items]
-    weights = sum(weight for weight, items in zip(SHARES, by_priority, strict=True) if items)
-    taken = [
-        items[: max(1, size * weight // weights)] if items else []
-        for weight, items in zip(SHARES, by_priority, strict=True)
-    ]
-    picked = [item for items in taken for item in items]
-    rest = [item for items, took in zip(by_priority, taken, strict=True) for item in items[len(took) :]]
+    weights = [weight if items else 0 for weight, items in zip(SHARES, by_priority, strict=True)]
+    edges = [int(turn + size * upto / sum(weights)) for upto in accumulate(weights, initial=0)]
+    counts = [high - low for low, high in pairwise(edges)]
+    picked = [item for items, count in zip(by_priority, counts, strict=True) for item in items[:count]]
+    rest = [item for items, count in zip(by_priority, counts, strict=True) for item in items[count:]]
     return (picked + rest)[:size]
 
 

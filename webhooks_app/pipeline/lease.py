@@ -55,7 +55,7 @@ def _lease(tx: Tx, ids: list[int], room: Room) -> Lease:
     by_id = {gate.endpoint_id: gate for gate in gates}
     grants = _grants(gates, now, room)
     found = candidates(tx, grants, gates, now)
-    choice = _choose(grants, found.by_endpoint, by_id, room)
+    choice = _choose(grants, found.by_endpoint, by_id, room=room, turn=token.int % 1000 / 1000)
     until = now + MARGIN + _longest([by_id[job.endpoint_id] for job in choice.jobs])
     mark(tx, choice.jobs, token=token, until=until, now=now)
     return Lease(
@@ -152,16 +152,22 @@ class _Choice:
 
 
 def _choose(
-    grants: Mapping[int, int], found: Mapping[int, list[list[Job]]], gates: Mapping[int, Gate], room: Room
+    grants: Mapping[int, int],
+    found: Mapping[int, list[list[Job]]],
+    gates: Mapping[int, Gate],
+    *,
+    room: Room,
+    turn: float,
 ) -> _Choice:
-    queues = [share(grants[endpoint_id], by_priority) for endpoint_id, by_priority in found.items()]
+    queues = [share(grants[endpoint_id], by_priority, turn) for endpoint_id, by_priority in found.items()]
     more = {i for i, by_priority in found.items() if sum(map(len, by_priority)) >= grants[i]}
     wanted = take_turns(queues, sum(map(len, queues)))
     jobs = _fitting(wanted, gates, room)
     chosen = {job.endpoint_id for job in jobs}
     passed_over = found.keys() - chosen
     if len(jobs) < len(wanted):
-        more |= {job.endpoint_id for job in wanted[len(jobs) :]}
+        taken = {job.id for job in jobs}
+        more |= {job.endpoint_id for job in wanted if job.id not in taken}
     suspects = [job for job in jobs if job.lapses >= ALONE_FROM]
     if suspects and len(jobs) > 1:
         return _Choice(suspects[:1], more | chosen | passed_over, set())

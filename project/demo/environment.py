@@ -30,6 +30,11 @@ class Run:
     dead_port: int
 
     @property
+    def site(self) -> str:
+        """Where the web pages and the API are."""
+        return f"http://127.0.0.1:{self.web_port}"
+
+    @property
     def certificate(self) -> Path:
         """PEM file with the key and the chain of the customers' systems."""
         return self.folder / "customers.pem"

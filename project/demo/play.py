@@ -30,26 +30,27 @@ def play(run: Run, processes: Processes, screen: Screen, *, once: bool) -> bool:
     screen.say(
         "A small shop tells its customers' computers about their orders: by webhooks, signed messages.\n"
     )
-    api = f"http://127.0.0.1:{run.web_port}"
     story, receiver = Story(screen), Receiver(run.receiver_port, run.certificate, _reporter(screen))
     receiver.start()
     try:
-        login = _prepare(api, processes, screen)
-        _register(run, api, login, receiver, screen)
+        login = _prepare(run, processes, screen)
+        _register(run, login, receiver, screen)
         kept = _perform(story, receiver, processes, screen)
         if not once:
-            _show_where_to_click(api, login, screen)
+            _show_where_to_click(run, login, screen)
             _go_on(story, receiver, processes, screen)
         return kept
     finally:
         receiver.stop()
 
 
-def _prepare(api: str, processes: Processes, screen: Screen) -> Login:
+def _prepare(run: Run, processes: Processes, screen: Screen) -> Login:
     screen.say("Preparing a database and starting three programs: web pages, sender, clock …")
     login = make_login()
     processes.start_all()
-    wait_for(_checked(processes, lambda: _answers(api)), "the start of the web pages", seconds=START_SECONDS)
+    wait_for(
+        _checked(processes, lambda: _answers(run.site)), "the start of the web pages", seconds=START_SECONDS
+    )
     return login
 
 
@@ -71,14 +72,14 @@ def _checked(processes: Processes, happened: Callable[[], bool]) -> Callable[[],
     return check
 
 
-def _register(run: Run, api: str, login: Login, receiver: Receiver, screen: Screen) -> None:
+def _register(run: Run, login: Login, receiver: Receiver, screen: Screen) -> None:
     screen.say(
         "\nEach customer registers an address over the API and gets a secret to check signatures with:"
     )
     for consumer in CONSUMERS:
         port = run.receiver_port if consumer.reachable else run.dead_port
         receiver.refusals[consumer.host] = consumer.refusals
-        answer = register(api, login.key, consumer, port)
+        answer = register(run.site, login.key, consumer, port)
         receiver.secrets[consumer.host] = answer["secret"]
         screen.say(f"  {consumer.name:<12}{address(consumer, port):<46}{consumer.habit}")
 
@@ -109,12 +110,12 @@ def _judge(story: Story, receiver: Receiver, screen: Screen) -> bool:
     return all(kept for kept, _ in verdict)
 
 
-def _show_where_to_click(api: str, login: Login, screen: Screen) -> None:
+def _show_where_to_click(run: Run, login: Login, screen: Screen) -> None:
     screen.say(
         f"\nLook around:\n"
-        f"  {api}/admin/      user {USER}, password {login.password}\n"
-        f"  {api}/v1/docs/    the API, with every call explained\n"
-        f"  curl -H 'Authorization: Bearer {login.key}' {api}/v1/deliveries\n"
+        f"  {run.site}/admin/      user {USER}, password {login.password}\n"
+        f"  {run.site}/v1/docs/    the API, with every call explained\n"
+        f"  curl -H 'Authorization: Bearer {login.key}' {run.site}/v1/deliveries\n"
         f"\nAn order comes in every {NEXT_ORDER_SECONDS:.0f} seconds. "
         f"Ctrl-C ends everything and removes its data.\n"
     )

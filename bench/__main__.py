@@ -50,8 +50,9 @@ def main(given: Sequence[str]) -> int:
 
 def measure(name: str, run: Run) -> list[str]:
     """Run one measurement, print and keep its results; return the targets it missed."""
-    missed = []
+    missed, started = [], time.monotonic()
     for result in load(name)(run):
+        result.figures["took_s"] = round(time.monotonic() - started, 1)
         print(result.line(), flush=True)
         _keep(result)
         missed += [f"{result.name}: {target}" for target in result.missed]

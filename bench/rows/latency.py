@@ -27,7 +27,7 @@ def emit_to_received(run: Run) -> Iterator[Result]:
         idle = _idle(stage, run.size(100, 40))
         yield Result("latency_idle", idle, (at_most("p50_ms", 10),))
         with stage.sampled():
-            busy = _steady(stage, PER_SECOND * run.size(15, 4))
+            busy = _steady(stage, PER_SECOND * run.size(15, 3))
         yield Result("latency_200_per_s", busy, (at_most("p50_ms", 12), at_most("p95_ms", 30)))
 
 

@@ -42,7 +42,7 @@ def four_hanging(run: Run) -> Iterator[Result]:
 
 def beside_hanging(run: Run) -> Iterator[Result]:
     """A fifth of the endpoints hang: latencies of the others, first unknown, then known, and without them."""
-    hang, span = run.size(15, 3), run.size(10, 3)
+    hang, span = run.size(15, 2), run.size(10, 2)
     without = _arm(run, hanging=0, hang=0, span=span)
     beside = _arm(run, hanging=HANGING, hang=hang, span=span)
     figures: dict[str, Any] = {}

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import Celery
 from django.core.checks import CheckMessage
 from django.test import override_settings
 
 from webhooks_app import checks, conf
 
 KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
-BEAT = {"tick": {"task": "webhooks_app.tick", "schedule": 5.0}}
 PAGE = Path("docs/reference/checks.md")
 SQLITE = {"ENGINE": "django.db.backends.sqlite3", "NAME": "/nowhere/db.sqlite3"}
 GOOD_OPTIONS = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL;"}
@@ -19,7 +19,7 @@ GOOD_OPTIONS = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal
 
 def run(webhooks: dict[str, Any], **settings: Any) -> list[CheckMessage]:
     """Return the messages for a WEBHOOKS dict that is right but for the given values."""
-    values = {"DEBUG": False, "CELERY_BEAT_SCHEDULE": BEAT} | settings
+    values = {"DEBUG": False} | settings
     with override_settings(WEBHOOKS={"MASTER_KEYS": [KEY]} | webhooks, **values):
         return [*checks.check_settings(), *checks.check_deployment()]
 
@@ -71,7 +71,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("E012", {"ACTOR_RESOLVER": "tests.test_checks.NOT_CALLABLE"}, {}),
     ("E013", {}, {"USE_TZ": False}),
     ("E014", {"TESTING": True}, {}),
-    ("W004", {}, {"CELERY_BEAT_SCHEDULE": {}}),
 ]
 
 
@@ -88,20 +87,31 @@ def test_a_mistake_raises_its_id_alone(
         ({"REQUIRE_HTTPS": False, "STATIC_HOSTS": {"a.bench": ["127.0.0.1"]}}, {"DEBUG": True}),
         ({"ALLOW_NETWORKS": ["127.0.0.0/8"]}, {"DEBUG": True}),
         ({"ALLOW_NETWORKS": ["10.0.0.0/8", "fd00::/8"]}, {}),
-        ({"QUEUE": "poll"}, {"CELERY_BEAT_SCHEDULE": {}}),
-        (
-            {},
-            {
-                "CELERY_BEAT_SCHEDULE": {},
-                "CELERY_BEAT_SCHEDULER": "django_celery_beat.schedulers:DatabaseScheduler",
-            },
-        ),
         ({"CA_BUNDLE": __file__}, {}),
         ({"ACTOR_RESOLVER": "tests.test_checks.ids"}, {}),
     ],
 )
 def test_what_is_allowed_is_silent(webhooks: dict[str, Any], settings: dict[str, Any]) -> None:
     assert ids(webhooks, **settings) == []
+
+
+@pytest.mark.parametrize(
+    ("celery", "expected"),
+    [
+        ({}, ["W004"]),
+        ({"beat_schedule": {"other": {"task": "other", "schedule": 5.0}}}, ["W004"]),
+        ({"beat_schedule": {"any name": {"task": "webhooks_app.tick", "schedule": 5.0}}}, []),
+        ({"beat_scheduler": "django_celery_beat.schedulers:DatabaseScheduler"}, []),
+    ],
+)
+def test_the_schedule_of_the_hosts_app_needs_the_tick(
+    monkeypatch: pytest.MonkeyPatch, celery: dict[str, Any], expected: list[str]
+) -> None:
+    app = Celery("host", set_as_current=False)
+    app.conf.update(celery)
+    monkeypatch.setattr("celery.current_app", app)
+    assert ids({}) == expected
+    assert ids({"QUEUE": "poll"}) == []
 
 
 def test_every_fault_is_reported_at_once() -> None:
@@ -154,7 +164,7 @@ def test_the_reference_explains_exactly_the_ids_of_the_code() -> None:
 
 def test_every_check_id_has_a_case_here() -> None:
     in_code = set(re.findall(r'"([EW]\d{3})"', Path(checks.__file__).read_text()))
-    assert in_code == {case[0] for case in CASES} | {"E004", "W002", "W003"}
+    assert in_code == {case[0] for case in CASES} | {"E004", "W002", "W003", "W004"}
 
 
 def test_settings_are_read_anew_after_an_override() -> None:

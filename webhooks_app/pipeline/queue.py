@@ -96,6 +96,16 @@ def ping(timeout: float) -> None:
         connection.close()
 
 
+def scheduled_tasks() -> frozenset[str] | None:
+    """Return the tasks that the host's Celery app runs periodically; None when a table holds its schedule."""
+    from celery import current_app
+
+    conf = current_app.conf
+    if "DatabaseScheduler" in str(conf.beat_scheduler):
+        return None
+    return frozenset(str(entry.get("task")) for entry in (conf.beat_schedule or {}).values())
+
+
 class InlineQueue:
     """Does the work at once in the calling thread; for tests. Later wakes are left to the tick."""
 

@@ -1,6 +1,7 @@
 """The demo project's settings: nothing needed for development, everything protected in production."""
 
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -117,3 +118,11 @@ def test_postgresql_keeps_connections_and_checks_them(monkeypatch: pytest.Monkey
     [database] = settings_for(monkeypatch, **PRODUCTION)["DATABASES"].values()
     assert database["ENGINE"].endswith("postgresql")
     assert (database["CONN_MAX_AGE"], database["CONN_HEALTH_CHECKS"]) == (60, True)
+
+
+def test_the_reference_lists_exactly_the_variables_that_are_read() -> None:
+    read = re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "project" / "settings.py").read_text())
+    listed = re.findall(
+        r"^\| `([A-Z_]+)` \|", (ROOT / "docs/reference/environment.md").read_text(), re.MULTILINE
+    )
+    assert sorted(listed) == sorted(read)

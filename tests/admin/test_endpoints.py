@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
-from django.urls import reverse
+from django.urls import resolve, reverse
 
 from tests.admin import rows
 from tests.admin.pages import fields_of, list_url, listed, page_url, verb_url
@@ -248,3 +248,8 @@ def test_the_history_names_fields_and_no_values(boss: Client) -> None:
     url = page_url("endpoint", endpoint.pk)
     boss.post(url, form(boss, url, url="https://moved.customer.com/S3CRET"))
     assert [each.change_message for each in LogEntry.objects.all()] == ['[{"changed": {"fields": ["url"]}}]']
+
+
+def test_no_view_that_may_wait_for_the_network_is_inside_a_transaction(db: None) -> None:
+    for url in (ADD, list_url("endpoint"), page_url("endpoint", 1), verb_url(1, "test")):
+        assert resolve(url).func._non_atomic_requests == {"default"}

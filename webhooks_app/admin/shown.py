@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 NOTHING = "-"
@@ -56,7 +57,7 @@ def link(name: str, pk: Any, text: str) -> SafeString:
 def search_link(name: str, term: str, text: str) -> SafeString:
     """Return a link to a list of this app, searched for `term`."""
     url = reverse(f"admin:webhooks_app_{name}_changelist")
-    return format_html('<a href="{}?q={}">{}</a>', url, term, text)
+    return format_html('<a href="{}?{}">{}</a>', url, urlencode({"q": term}), text)
 
 
 def joined(links: Iterable[SafeString]) -> SafeString:

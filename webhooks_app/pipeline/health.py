@@ -47,8 +47,8 @@ def lock_states(tx: Tx, endpoint_ids: Sequence[int]) -> tuple[dict[int, StateRow
     """Lock and read the state rows in id order; also return the current time."""
     condition, values = tx.dialect.among("endpoint_id", endpoint_ids)
     tx.execute(
-        f"""SELECT {_COLUMNS}, {tx.dialect.now_sql} FROM webhooks_app_endpointstate
-        WHERE {condition} ORDER BY endpoint_id {tx.lock}""",
+        f"""SELECT s.*, {tx.dialect.now_sql} FROM (SELECT {_COLUMNS} FROM webhooks_app_endpointstate
+        WHERE {condition} ORDER BY endpoint_id {tx.lock}) AS s""",
         values,
     )
     rows = tx.rows()

@@ -77,8 +77,10 @@ def _longest(gates: Sequence[Gate]) -> timedelta:
     return timedelta(seconds=max((gate.policy.total_timeout for gate in gates), default=0.0))
 
 
-_STATES = """SELECT endpoint_id, enabled, paused_at IS NOT NULL, hold_until, "window", starved, woken_until,
-generation, {now} FROM webhooks_app_endpointstate WHERE {ids} ORDER BY endpoint_id {lock}"""
+# The clock is asked outside of the locking select: PostgreSQL would fill in its columns before it waits.
+_STATES = """SELECT s.*, {now} FROM (SELECT endpoint_id, enabled, paused_at IS NOT NULL AS paused, hold_until,
+"window", starved, woken_until, generation FROM webhooks_app_endpointstate WHERE {ids}
+ORDER BY endpoint_id {lock}) AS s"""
 
 _GATES = """SELECT e.id, e.deleted_at IS NOT NULL, e.max_in_flight, e.revision, e.policy, e.policy_overrides,
 t.suspended_at IS NOT NULL OR p.suspended_at IS NOT NULL, t.retention_days, e.tenant_id, e.partner_id,

@@ -18,7 +18,10 @@ SUCCESS_NEWS = timedelta(seconds=60)
 
 @dataclass(slots=True)
 class StateRow:
-    """A locked EndpointState, changed in memory and written back as one."""
+    """A locked EndpointState, changed in memory and written back as one.
+
+    `disabled_by` is the outcome that disables the endpoint now.
+    """
 
     endpoint_id: int
     enabled: bool
@@ -33,7 +36,7 @@ class StateRow:
     last_success_at: datetime | None
     generation: int
     woken_until: datetime | None
-    disabled_now: bool = False
+    disabled_by: Judged | None = None
     changed: bool = False
     succeeded: bool = False
 
@@ -117,13 +120,13 @@ def _move_health(state: StateRow, outcomes: Sequence[Judged], now: datetime) -> 
 def _disable(state: StateRow, outcomes: Sequence[Judged], gate: Gate, now: datetime) -> None:
     if not state.enabled:
         return
-    asked = next((each.outcome.disable for each in outcomes if each.outcome.disable), None)
+    asked = next((each for each in outcomes if each.outcome.disable), None)
     failing = should_disable(gate.policy, state.consecutive_failures, state.first_failure_at, now)
-    reason = asked or ("failing" if failing else None)
+    reason = asked.outcome.disable if asked else ("failing" if failing else None)
     if reason is not None:
         state.enabled, state.disabled_reason, state.disabled_at = False, reason, now
         state.generation += 1
-        state.disabled_now = state.changed = True
+        state.disabled_by, state.changed = asked or outcomes[-1], True
 
 
 _TYPES = {

@@ -87,7 +87,7 @@ def _record(
     apply_outcomes(states, mine, lease.gates, now)
     recorded.wake = wake_starved(states) | {done.job.endpoint_id for done in released if done.content}
     recorded.later = wake_later(states, mine, now)
-    recorded.disabled = _announce(tx, lease, states, mine)
+    recorded.disabled = _announce(tx, lease, states)
     save_states(tx, [state for state in states.values() if state.changed], now)
     recorded.ended = [_ended(each) for each in mine if each.outcome.state not in (PENDING, DELIVERED)]
     return recorded
@@ -97,16 +97,10 @@ def _of(item: Judged | Done, endpoint_ids: Collection[int]) -> bool:
     return item.job.endpoint_id in endpoint_ids
 
 
-def _announce(
-    tx: Tx, lease: Lease, states: Mapping[int, StateRow], mine: Sequence[Judged]
-) -> list[tuple[int, str]]:
-    disabled = [state for state in states.values() if state.disabled_now]
+def _announce(tx: Tx, lease: Lease, states: Mapping[int, StateRow]) -> list[tuple[int, str]]:
+    disabled = [state for state in states.values() if state.disabled_by]
     for state in disabled:
-        last = max(
-            (each for each in mine if each.job.endpoint_id == state.endpoint_id),
-            key=lambda each: each.done.finished_at,
-        )
-        announce_disabled(tx, lease, state, last)
+        announce_disabled(tx, lease, state)
     return [(state.endpoint_id, state.disabled_reason or "") for state in disabled]
 
 

@@ -7,13 +7,13 @@ from ..core import envelope
 from ..core.ids import system_event_id
 from .health import StateRow
 from .judge import Judged
+from .tenancy import partners_of
 from .transactions import Tx
 from .work import Lease
 
 DISABLED = "webhook.disabled"
 
-_SUBJECT = """SELECT e.public_id, e.tenant_id, COALESCE(e.partner_id, t.partner_id), e.environment
-FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_id WHERE e.id = %s"""
+_SUBJECT = """SELECT public_id, tenant_id, partner_id, environment FROM webhooks_app_endpoint WHERE id = %s"""
 
 _TYPES = {
     "public_id": "text",
@@ -29,14 +29,19 @@ _TYPES = {
 }
 
 
-def announce_disabled(tx: Tx, lease: Lease, state: StateRow, trigger: Judged) -> None:
+def announce_disabled(tx: Tx, lease: Lease, state: StateRow) -> None:
     """Write `webhook.disabled` about an endpoint, in the transaction that disables it.
 
     Its id follows from the attempt that caused it, so a repeated record cannot write it twice. Only the
     policy's `notify_tenant` lets the tenant's other endpoints have it; the subject itself never does.
     """
+    trigger = state.disabled_by
+    if trigger is None:
+        return
     tx.execute(_SUBJECT, [state.endpoint_id])
     public_id, tenant_id, partner_id, environment = tx.row()
+    if tenant_id is not None:
+        partner_id = partners_of(tx, [tenant_id]).get(tenant_id)
     at = state.disabled_at or trigger.done.finished_at
     event_id, moment = _id(public_id, trigger), tx.dialect.time(at)
     told = tenant_id if lease.gates[state.endpoint_id].policy.notify_tenant else None

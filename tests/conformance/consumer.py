@@ -1,6 +1,5 @@
 """The other end: a consumer's HTTPS server on loopback that answers by script and keeps the raw bytes."""
 
-import itertools
 from collections import deque
 from dataclasses import dataclass
 
@@ -40,7 +39,7 @@ class Consumer:
 
     def __init__(self, server: type[Server], context: object, *, always: bytes = OK) -> None:
         self.always = always
-        self.script: deque[bytes] = deque()
+        self.script: deque[tuple[bytes, bool]] = deque()
         self.server = server(self._behave, context=context)  # type: ignore[arg-type]
 
     @property
@@ -53,14 +52,13 @@ class Consumer:
         """What came so far, oldest first."""
         return [Request(head, body) for head, body in self.server.requests]
 
-    def answer(self, *replies: bytes) -> None:
-        """Give these replies to the next requests, one each; an empty one closes the connection."""
-        self.script.extend(replies)
+    def answer(self, *replies: bytes, close: bool = False) -> None:
+        """Give these replies to the next requests, one each; `close` the connection after each."""
+        self.script.extend((reply, close) for reply in replies)
 
     def _behave(self, connection: Connection) -> None:
-        for _ in itertools.count():
+        close = False
+        while not close:
             connection.read()
-            reply = self.script.popleft() if self.script else self.always
+            reply, close = self.script.popleft() if self.script else (self.always, False)
             connection.write(reply)
-            if not reply:
-                return

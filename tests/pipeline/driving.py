@@ -61,9 +61,9 @@ def claimed(lease: Lease) -> dict[int, int]:
     return counts
 
 
-def send(held: Lease) -> Callable[[], Recorded]:
+def send(held: Lease, *, configs: Configs | None = None) -> Callable[[], Recorded]:
     """Send what a lease holds; the returned function records it."""
-    configs = Configs()
+    configs = configs or Configs()
     prepare(ALIAS, held, configs)
     contents = read_contents(ALIAS, {job.event_id for job in (*held.jobs, *held.lost)})
     batch = Batch(held, contents, lambda _: None)

@@ -7,8 +7,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.e2e.settings")
 from celery import Celery, signals
 from celery.concurrency.asynpool import AsynPool
 
+from project import file_broker
 from tests.e2e import tuning
 from tests.e2e.choice import choice
+
+if choice().broker.startswith("filesystem"):
+    file_broker.install()
 
 app = Celery("e2e")
 app.config_from_object("django.conf:settings", namespace="CELERY")

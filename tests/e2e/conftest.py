@@ -44,8 +44,8 @@ def make_stage(
         settings.WEBHOOKS = webhooks(heard.port, QUEUE_NAME=broker.queue, **options)
         stack.enter_context(alias_for(url))
         stack.enter_context(celery_uses(app, broker))
-        stack.callback(_forget_process_state)
-        _forget_process_state()
+        stack.callback(forget_process_state)
+        forget_process_state()
         stage = Stage(tmp_path, app, broker, heard, url)
         stack.callback(stage.close)
         stage.choice.webhooks |= options
@@ -55,7 +55,7 @@ def make_stage(
     stack.close()
 
 
-def _forget_process_state() -> None:
+def forget_process_state() -> None:
     """A doorbell and a transport belong to the settings they were made with."""
     if doorbell._bell is not None:
         queue = doorbell._bell._queue

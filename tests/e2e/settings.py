@@ -41,6 +41,9 @@ def webhooks(port: int, **changes: Any) -> dict[str, Any]:
 DATABASES = {"default": {"ENGINE": "django.db.backends.dummy"}, ALIAS: database(CHOICE.database)}
 WEBHOOKS = webhooks(CHOICE.port, **CHOICE.webhooks)
 DEBUG = CHOICE.debug
+# Only what a worker needs: dozens of them are started.
+INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "webhooks_app"]
+ROOT_URLCONF = "tests.e2e.urls"
 
 CELERY_BROKER_URL = CHOICE.broker
 CELERY_BROKER_TRANSPORT_OPTIONS = CHOICE.transport_options

@@ -14,7 +14,7 @@ from scripts.processes import wait_until
 from tests.e2e import invariants
 from tests.e2e.broker import Broker, Ticker
 from tests.e2e.choice import Choice
-from tests.e2e.processes import Beat, Worker
+from tests.e2e.processes import Beat, Process, Worker
 from tests.e2e.receiver import Receiver
 from tests.e2e.settings import ALIAS
 from webhooks_app import emit
@@ -69,9 +69,13 @@ class Stage:
         self.choice.faults = [{"flag": self.flag(fault), **fault} for fault in faults]
         worker = Worker(self.folder, self.choice, **options)
         self.choice.faults = []
-        self._stack.callback(worker.close)
+        self.keep(worker)
         self.workers.append(worker)
         return worker.start(wait=wait)
+
+    def keep(self, process: Process) -> None:
+        """End this process with the test."""
+        self._stack.callback(process.close)
 
     def flag(self, fault: dict[str, Any]) -> str:
         """Return where a fault leaves its marks."""
@@ -86,7 +90,7 @@ class Stage:
     def beat(self) -> Beat:
         """Start a real beat."""
         beat = Beat(self.folder, self.choice)
-        self._stack.callback(beat.close)
+        self.keep(beat)
         return beat.start()
 
     def tick(self, seconds: float = TICK_SECONDS) -> Ticker:
@@ -94,6 +98,18 @@ class Stage:
         ticker = Ticker(self._app, self.broker, seconds)
         self._stack.callback(ticker.stop)
         return ticker
+
+    def send(self, task: str, *args: Any) -> None:
+        """Publish one hint, as the product does."""
+        self._app.send_task(task, args, queue=self.broker.queue, ignore_result=True, expires=60)
+
+    def pause_until(self, moment: float) -> None:
+        """Wait until a moment of the monotonic clock."""
+        time.sleep(max(0.0, moment - time.monotonic()))
+
+    def seen(self, event_id: str) -> bool:
+        """Whether the receiver was sent this event."""
+        return any(post.event_id == event_id for post in list(self.receiver.posts))
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Run a statement in the test's database."""

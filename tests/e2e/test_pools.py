@@ -1,7 +1,6 @@
 """Celery's pools: prefork, threads and solo end in an orderly way; gevent and eventlet are refused (B161)."""
 
 import threading
-import time
 
 import pytest
 
@@ -87,11 +86,3 @@ def test_green_threads_may_serve_other_queues(stage):
     pool = "tests.e2e.green_pool_like_gevent:TaskPool"
     stage.choice.webhooks["QUEUE_NAME"] = "elsewhere"
     stage.worker(pool="custom", queue="mail", environment={"CELERY_CUSTOM_WORKER_POOL": pool})
-
-
-def test_an_idle_worker_leaves_at_once(stage):
-    worker = stage.worker(concurrency=2)
-    started = time.monotonic()
-    worker.terminate()
-    assert worker.wait(10) == 0
-    assert time.monotonic() - started < 5

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from functools import partial
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections
+from django.db import DatabaseError, InterfaceError, OperationalError, connections, reset_queries
 
 from ..conf import current
 from . import announce
@@ -82,6 +82,7 @@ class Engine:
             self._record_ripe()
             self._advance()
             self.senders.grow()
+            reset_queries()  # with DEBUG Django keeps thousands of statements, replies and all
         except Exception:  # the pump must go on, or every task of this process would wait for ever
             logger.exception("the delivery engine met a fault")
             time.sleep(RECORD_AGAIN)

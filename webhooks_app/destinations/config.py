@@ -66,6 +66,8 @@ def _config(endpoint: Endpoint, secrets: list[EndpointSecret]) -> EndpointConfig
         headers = tuple(_header(endpoint, header) for header in endpoint.headers)
     except (SealingError, SecretError, SigningError):
         fault = "secret_unavailable"
+    except (AttributeError, KeyError, TypeError):
+        fault = "invalid_url"  # headers of a form that no action writes; other endpoints are not to suffer
     return EndpointConfig(
         id=endpoint.id,
         public_id=endpoint.public_id,

@@ -17,8 +17,10 @@ from tests.conformance.everything import holds, lines, spellings, tables
 from tests.net.servers import reply
 from tests.pipeline.conftest import Clock
 from webhooks_app.actions.api_keys import create_api_key
+from webhooks_app.actions.rotate_secret import rotate_secret
 from webhooks_app.conf import current
 from webhooks_app.core.secrets import parse
+from webhooks_app.core.signing import SigningKey, verify
 from webhooks_app.destinations.sealing import seal_secret
 from webhooks_app.models import Attempt, Endpoint, EndpointSecret
 from webhooks_app.net import resolver
@@ -162,3 +164,19 @@ def test_a_secret_that_is_not_this_rows_signs_nothing(
     (attempt,) = Attempt.objects.all()
     assert (attempt.status, attempt.error, attempt.signature) == ("failed", "secret_unavailable", "")
     assert delivery().state == "pending", "the key may come back"
+
+
+@pytest.mark.parametrize("hours", [0, 24])
+def test_a_rotation_heals_a_secret_that_does_not_open(
+    endpoint: Endpoint, emit: Emit, consumer: Consumer, clock: Clock, hours: int
+):
+    """Also with an overlap: the old key is lost, the new one signs alone."""
+    EndpointSecret.objects.update(sealed="whs1.broken")
+    emit()
+    rotated = rotate_secret(OPERATOR, endpoint, overlap_hours=hours)
+    let_due(clock)
+    assert delivery().state == "delivered"
+    (request,) = consumer.requests
+    signing = [SigningKey(parse(rotated.secret))]
+    assert request.headers["webhook-signature"].count("v1,") == 1
+    verify(signing, request.headers, request.body, now=int(request.headers["webhook-timestamp"]))

@@ -1,6 +1,6 @@
 """EndpointConfig: everything about an endpoint that a send needs, opened once per revision."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from json import dumps
@@ -62,7 +62,7 @@ def _config(endpoint: Endpoint, secrets: list[EndpointSecret]) -> EndpointConfig
     headers: tuple[tuple[str, str], ...] = ()
     fault = ""
     try:
-        keys = tuple(_key(endpoint, secret) for secret in secrets)
+        keys = tuple(_keys(endpoint, secrets))
         headers = tuple(_header(endpoint, header) for header in endpoint.headers)
     except (SealingError, SecretError, SigningError):
         fault = "secret_unavailable"
@@ -80,6 +80,16 @@ def _config(endpoint: Endpoint, secrets: list[EndpointSecret]) -> EndpointConfig
         headers=headers,
         fault=fault or ("" if keys else "secret_unavailable"),
     )
+
+
+def _keys(endpoint: Endpoint, secrets: list[EndpointSecret]) -> Iterator[Key]:
+    """Open the keys, newest first. An older one that does not open is left out, or no rotation would heal."""
+    for place, secret in enumerate(secrets):
+        try:
+            yield _key(endpoint, secret)
+        except (SealingError, SecretError, SigningError):
+            if place == 0:
+                raise
 
 
 def _key(endpoint: Endpoint, secret: EndpointSecret) -> Key:

@@ -48,7 +48,7 @@ class Settings:
     STATIC_HOSTS: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     CA_BUNDLE: str | None = None
     TRANSPORT: str = "requests"
-    SENDER_THREADS: int = 32
+    SENDER_THREADS: int = 8
     MAX_SENDER_THREADS: int = 256
     TESTING: bool = False
 

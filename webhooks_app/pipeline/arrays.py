@@ -25,7 +25,7 @@ def _text(value: str) -> str:
 
 
 def _time(value: Any) -> str:
-    return f'"{value.isoformat()}"'
+    return f'"{value if isinstance(value, str) else value.isoformat()}"'
 
 
 def _bytes(value: bytes) -> str:

@@ -27,7 +27,7 @@ class Dialect(Protocol):
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         """Return the condition that `column` is one of `values`, and its parameters."""
 
-    def time(self, moment: datetime | None) -> Any:
+    def time(self, moment: datetime | str | None) -> Any:
         """Return the parameter for a moment."""
 
     def moment(self, value: Any) -> datetime | None:
@@ -43,6 +43,9 @@ class Dialect(Protocol):
 
     def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Return a FROM item `v` with the columns of `types`, and its parameters."""
+
+    def carried(self, column: str) -> str:
+        """Return the expression for a moment that is only passed on: as text, which `time` lets through."""
 
     def epoch(self, column: str) -> str:
         """Return the expression for a moment as seconds since 1970: much cheaper to read than a timestamp."""
@@ -70,7 +73,7 @@ class PostgreSQL:
         kind = "text" if any(isinstance(value, str) for value in values) else "bigint"
         return f"{column} = ANY(%s::{kind}[])", [literal(kind, values)]
 
-    def time(self, moment: datetime | None) -> Any:
+    def time(self, moment: datetime | str | None) -> Any:
         return moment
 
     def moment(self, value: Any) -> datetime | None:
@@ -93,6 +96,9 @@ class PostgreSQL:
     def values(self, types: dict[str, str], rows: Sequence[Row]) -> tuple[str, list[Any]]:
         arrays = ", ".join(f"%s::{kind}[]" for kind in types.values())
         return f"unnest({arrays}) AS v({', '.join(types)})", _columns(types, rows)
+
+    def carried(self, column: str) -> str:
+        return f"{column}::text"
 
     def epoch(self, column: str) -> str:
         return f"extract(epoch FROM {column})::float8"
@@ -128,8 +134,10 @@ class SQLite:
             return "FALSE", []
         return f"{column} IN ({', '.join(['%s'] * len(values))})", list(values)
 
-    def time(self, moment: datetime | None) -> Any:
-        return None if moment is None else str(moment.astimezone(UTC).replace(tzinfo=None))
+    def time(self, moment: datetime | str | None) -> Any:
+        if moment is None or isinstance(moment, str):
+            return moment
+        return str(moment.astimezone(UTC).replace(tzinfo=None))
 
     def moment(self, value: Any) -> datetime | None:
         if value is None:
@@ -150,6 +158,9 @@ class SQLite:
         names = ", ".join(f"column{place} AS {name}" for place, name in enumerate(types, 1))
         marks = ", ".join([f"({', '.join(['%s'] * len(types))})"] * len(rows))
         return f"(SELECT {names} FROM (VALUES {marks})) AS v", [value for row in rows for value in row]
+
+    def carried(self, column: str) -> str:
+        return f"CAST({column} AS TEXT)"
 
     def epoch(self, column: str) -> str:
         return f"(julianday({column}) - 2440587.5) * 86400.0"

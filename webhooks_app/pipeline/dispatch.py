@@ -4,11 +4,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ..models import OutboxEntry
 from ..signals import entry_set_aside
-from .dialect import Dialect
 from .transactions import Tx, reading, short
 
 logger = logging.getLogger("webhooks_app.pipeline")
@@ -17,13 +15,13 @@ MAX_EVENTS = 500
 TRIES = 3
 
 _COLUMNS = """id, event_id, type, owner_kind, owner_id, sequence, tenant_id, identity_id, subject,
-environment, occurred_at, recorded_at, expires_at"""
+environment, {occurred}, {recorded}, {expires}"""
 _WAITING = "dispatched_at IS NULL AND set_aside_at IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An outbox row on its way, without its bytes."""
+    """An outbox row on its way, without its bytes. Its times are only carried on, as text."""
 
     id: int
     event_id: str
@@ -35,25 +33,24 @@ class Entry:
     identity_id: str | None
     subject: str | None
     environment: str
-    occurred_at: datetime
-    recorded_at: datetime
-    expires_at: datetime | None
+    occurred_at: str
+    recorded_at: str
+    expires_at: str | None
 
 
 def read_entries(tx: Tx, limit: int, *, only: int | None = None) -> list[Entry]:
     """Read waiting entries (`only` one), oldest first. Never by a cursor: a lower key may commit later."""
     condition, values = ("", []) if only is None else ("AND id = %s", [only])
+    carried = tx.dialect.carried
+    columns = _COLUMNS.format(
+        occurred=carried("occurred_at"), recorded=carried("recorded_at"), expires=carried("expires_at")
+    )
     tx.execute(
-        f"""SELECT {_COLUMNS} FROM webhooks_app_outboxentry WHERE {_WAITING} {condition}
+        f"""SELECT {columns} FROM webhooks_app_outboxentry WHERE {_WAITING} {condition}
         ORDER BY id LIMIT %s""",
         [*values, limit],
     )
-    return [_entry(tx.dialect, row) for row in tx.rows()]
-
-
-def _entry(dialect: Dialect, row: Sequence[Any]) -> Entry:
-    times = [dialect.moment(value) for value in row[10:13]]
-    return Entry(*row[:10], *times)
+    return [Entry(*row) for row in tx.rows()]
 
 
 def has_waiting(alias: str) -> bool:

@@ -10,7 +10,8 @@ from ..core.policies import Policy
 
 T = TypeVar("T")
 
-BATCH = 100
+# Half of the usual max_in_flight: a second process finds room, and sends while the first records.
+BATCH = 50
 BATCH_IN_ALL = 200
 CAUTIOUS_WINDOW = 8
 # Live work may take 70 % of a grant, retries are sure of 20 %, bulk of 10 %; unused shares pass on.

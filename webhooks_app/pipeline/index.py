@@ -19,8 +19,8 @@ class Item:
 
     public_id: str
     facts: EventFacts
-    occurred_at: datetime
-    expires_at: datetime | None
+    occurred_at: datetime | str
+    expires_at: datetime | str | None
     entry: Entry | None
     key: int | None = None
     after: int = 0

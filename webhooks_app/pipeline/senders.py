@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-STUCK_AFTER = 0.05
+STUCK_AFTER = 0.01
 IDLE_EXIT = 10.0
 
 Task = Callable[[], None]
 
 
 class Senders:
-    """A pool that keeps `base` threads free of hanging requests, up to `most` in all.
+    """A pool that keeps `base` threads free of waiting requests, up to `most` in all.
 
-    With too many threads a quick receiver is slowed by the interpreter lock; with too few, hanging ones hold
-    up the rest. So the pool counts the threads whose request is open for longer than 50 ms and has `base`
-    threads beside those.
+    With too many threads a quick receiver is slowed by the interpreter lock; with too few, waiting requests
+    hold up the rest. So the pool counts the threads whose request is open for longer than 10 ms and has
+    `base` threads beside those.
     """
 
     def __init__(self, base: int, most: int) -> None:

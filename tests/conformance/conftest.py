@@ -7,7 +7,7 @@ import pytest
 
 from tests.actions.builders import make_endpoint
 from tests.conformance.consumer import HOST, Consumer
-from tests.conformance.driving import SECRET
+from tests.conformance.driving import SECRET, emit_event
 from tests.net.servers import Authority, Server
 from tests.pipeline.conftest import clock
 from webhooks_app.destinations import https
@@ -68,7 +68,6 @@ def endpoint(db: None, product: Any, consumer: Consumer) -> Endpoint:
 @pytest.fixture
 def emit(django_capture_on_commit_callbacks: Any) -> Callable[..., str]:
     """Return a function that commits an event and lets the path run; it returns the event's id."""
-    from tests.conformance.driving import emit_event
 
     def commit(data: Any = None, **values: Any) -> str:
         with django_capture_on_commit_callbacks(execute=True):

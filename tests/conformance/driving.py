@@ -15,10 +15,10 @@ from webhooks_app.pipeline import inline
 SECRET = "whsec_" + base64.b64encode(b"the consumer's secret, 32 bytes.").decode()
 
 
-def emit_event(data: Any = None, **values: Any) -> str:
+def emit_event(data: Any = None, *, type: str = "order.paid", **values: Any) -> str:
     """Record one event of the tenant acme, inside a transaction; return its id."""
     with transaction.atomic():
-        return emit("order.paid", {"n": 1} if data is None else data, **{"tenant": "acme", **values}).id
+        return emit(type, {"n": 1} if data is None else data, **{"tenant": "acme", **values}).id
 
 
 def now() -> datetime:

@@ -171,7 +171,7 @@ def test_a_real_deadlock_is_repeated():
 
         return short(ALIAS, work)
 
-    assert sorted(in_threads(lambda: bump("ab"), lambda: bump("ba"))) == [1, 2]
+    assert max(in_threads(lambda: bump("ab"), lambda: bump("ba"))) > 1
     assert set(PipelineLock.objects.values_list("value", flat=True)) == {2}
 
 

@@ -2,15 +2,18 @@
 
 from urllib.parse import parse_qs
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from .. import conf
+from ..actions.release_entries import release_entries
 from ..core.ids import EVENT_ID
 from ..models import OutboxEntry
 from . import shown
-from .base import EvidenceAdmin
+from .base import MANAGE, EvidenceAdmin, staff_actor
+
+MAX_RELEASED = 1_000
 
 
 class DatabaseFilter(admin.SimpleListFilter):
@@ -61,6 +64,7 @@ class OutboxEntryAdmin(EvidenceAdmin[OutboxEntry]):
         "set_aside_at",
     )
     list_filter = (ProgressFilter, DatabaseFilter)
+    actions = ("release_selected",)
     search_help_text = "Id of an event or its beginning."
     prefix_fields = ("event_id",)
     shown_fields = (
@@ -101,3 +105,14 @@ class OutboxEntryAdmin(EvidenceAdmin[OutboxEntry]):
     def body_shown(self, entry: OutboxEntry) -> str:
         """Return the exact envelope."""
         return shown.pre(shown.text_of(entry.body))
+
+    def has_release_permission(self, request: HttpRequest) -> bool:
+        """Whoever may change endpoints may have their events tried again."""
+        return request.user.has_perm(MANAGE)
+
+    @admin.action(description="Fan out again what was set aside", permissions=["release"])
+    def release_selected(self, request: HttpRequest, queryset: QuerySet[OutboxEntry]) -> None:
+        """Release the selected entries that were set aside."""
+        ids = list(queryset.order_by("pk").values_list("pk", flat=True)[:MAX_RELEASED])
+        released = release_entries(staff_actor(request), outbox_alias=self.alias(request), ids=ids)
+        messages.success(request, f"{released} of {len(ids)} were set aside and wait for the fan-out again.")

@@ -19,6 +19,7 @@ from ..conf import current
 from . import announce
 from .batch import Batch, prepare
 from .contents import read_contents
+from .dedicated import dedicate
 from .gates import Room
 from .lease import lease
 from .senders import Senders
@@ -47,12 +48,15 @@ class Engine:
         self._tickets: deque[Ticket] = deque()
         self._batches: list[Batch] = []
         self._stopping = threading.Event()
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="webhooks-engine", daemon=True)
         self._thread.start()
 
     def submit(self, ticket: Ticket) -> None:
-        """Take a ticket; `ticket.wait()` returns when it is through."""
+        """Take a ticket; `ticket.wait()` returns when it is through, or the engine has ended."""
         self._inbox.put(ticket)
+        if self._ended:
+            ticket.close()
 
     def is_stopping(self) -> bool:
         """Whether nothing new may be sent."""
@@ -69,12 +73,30 @@ class Engine:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        self._dedicate()
         try:
             while not (self._stopping.is_set() and not self._batches and not self._tickets):
                 self._turn()
         finally:
+            self._ended = True  # before the last look, so that every ticket is closed: there, or in `submit`
+            self._let_go()
             self.senders.close()
             connections.close_all()
+
+    def _let_go(self) -> None:
+        """Close the tickets that nobody will do any more, lest their tasks wait for ever."""
+        while not self._inbox.empty():
+            self._take_in()
+        for ticket in self._tickets:
+            ticket.close()
+
+    def _dedicate(self) -> None:
+        try:
+            for alias in {self.alias, *current().OUTBOX_DATABASES}:
+                dedicate(alias)
+        except (DatabaseError, InterfaceError) as error:
+            # The ordinary connection does as well; it only costs more.
+            logger.warning("a database does not answer at start: %s", type(error).__name__)
 
     def _turn(self) -> None:
         try:
@@ -156,7 +178,8 @@ class Engine:
         """Return how many more requests this process may open."""
         opened = sum(batch.open for batch in self._batches)
         cautious = sum(batch.cautious for batch in self._batches)
-        return Room(self.senders.most - opened, max(0, self.senders.most // 2 - cautious))
+        # A process with a single sender must lend it to unknown endpoints, or it could never know one.
+        return Room(self.senders.most - opened, max(0, max(1, self.senders.most // 2) - cautious))
 
     def start(self, endpoint_ids: list[int]) -> Batch | None:
         """Lease what is due at these endpoints and start sending it; None when nothing was claimed."""
@@ -188,7 +211,7 @@ def engine() -> Engine:
     """Return the process's engine; made on first use, and anew after a fork."""
     global _engine
     with _making:
-        if _engine is None or (_engine.is_stopping() and not _engine._thread.is_alive()):
+        if _engine is None or not _engine._thread.is_alive():
             _engine = Engine()
         return _engine
 

@@ -38,10 +38,14 @@ FROM {values} WHERE TRUE ON CONFLICT (endpoint_id, event_id) DO NOTHING"""
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction of fan-out did. `locked` is False when somebody else is at it."""
+    """What one transaction of fan-out did. `locked` is False when somebody else is at it.
+
+    `failed` counts the entries that raised; they are tried again with the next hint, not at once.
+    """
 
     locked: bool = True
     events: int = 0
+    failed: int = 0
     endpoint_ids: set[int] = field(default_factory=set)
     more: bool = False
     elsewhere: list[int] = field(default_factory=list)
@@ -91,6 +95,7 @@ def _one_by_one(alias: str, outbox_alias: str, error: Exception) -> Batch:
         done.endpoint_ids |= single.endpoint_ids
         done.more |= single.more
     _blame(outbox_alias, entries, faults)
+    done.failed = len(faults)
     return done
 
 

@@ -50,10 +50,10 @@ class Dialect(Protocol):
     def epoch(self, column: str) -> str:
         """Return the expression for a moment as seconds since 1970: much cheaper to read than a timestamp."""
 
-    def guard(self, cursor: Any, *, durable: bool, brief: bool = False) -> None:
-        """Bound this transaction's waits; without `durable` its commit reaches the disk with the next one.
+    def limits(self, *, durable: bool, brief: bool = False) -> str:
+        """Return the statements that bound a transaction's waits, "" for none.
 
-        `brief`: give up a locked row soon, because the transaction has another way.
+        Without `durable` its commit reaches the disk with the next one. `brief`: locks are soon given up.
         """
 
 
@@ -103,10 +103,10 @@ class PostgreSQL:
     def epoch(self, column: str) -> str:
         return f"extract(epoch FROM {column})::float8"
 
-    def guard(self, cursor: Any, *, durable: bool, brief: bool = False) -> None:
+    def limits(self, *, durable: bool, brief: bool = False) -> str:
         # SET LOCAL, not SET: behind a transaction pooler a session setting would leak to strangers.
         statements = f"SET LOCAL lock_timeout = '{BRIEF_WAIT if brief else WAIT}'; {_GUARD}"
-        cursor.execute(statements if durable else statements + "; SET LOCAL synchronous_commit = off")
+        return statements if durable else statements + "; SET LOCAL synchronous_commit = off"
 
 
 def _columns(types: dict[str, str], rows: Sequence[Row]) -> list[str]:
@@ -165,8 +165,9 @@ class SQLite:
     def epoch(self, column: str) -> str:
         return f"(julianday({column}) - 2440587.5) * 86400.0"
 
-    def guard(self, cursor: Any, *, durable: bool, brief: bool = False) -> None:
-        """Nothing to bound: the connection's own timeout covers the one lock there is."""
+    def limits(self, *, durable: bool, brief: bool = False) -> str:
+        # The connection's own timeout covers the one lock there is.
+        return ""
 
 
 _DIALECTS: dict[str, Dialect] = {"postgresql": PostgreSQL(), "sqlite": SQLite()}

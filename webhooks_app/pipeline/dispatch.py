@@ -16,7 +16,7 @@ TRIES = 3
 
 _COLUMNS = """id, event_id, type, owner_kind, owner_id, sequence, tenant_id, identity_id, subject,
 environment, {occurred}, {recorded}, {expires}"""
-_WAITING = "dispatched_at IS NULL AND set_aside_at IS NULL"
+WAITING = "dispatched_at IS NULL AND set_aside_at IS NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def read_entries(tx: Tx, limit: int, *, only: int | None = None) -> list[Entry]:
         occurred=carried("occurred_at"), recorded=carried("recorded_at"), expires=carried("expires_at")
     )
     tx.execute(
-        f"""SELECT {columns} FROM webhooks_app_outboxentry WHERE {_WAITING} {condition}
+        f"""SELECT {columns} FROM webhooks_app_outboxentry WHERE {WAITING} {condition}
         ORDER BY id LIMIT %s""",
         [*values, limit],
     )
@@ -56,7 +56,7 @@ def read_entries(tx: Tx, limit: int, *, only: int | None = None) -> list[Entry]:
 def has_waiting(alias: str) -> bool:
     """Whether any committed entry waits; asked without the lock, after the last batch."""
     with reading(alias) as tx:
-        tx.execute(f"SELECT 1 FROM webhooks_app_outboxentry WHERE {_WAITING} LIMIT 1")
+        tx.execute(f"SELECT 1 FROM webhooks_app_outboxentry WHERE {WAITING} LIMIT 1")
         return tx.row() is not None
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.matching import EventFacts
 from .dialect import Dialect
-from .dispatch import Entry
-from .transactions import Tx
+from .dispatch import WAITING, Entry
+from .transactions import Tx, reading
 
 _UNFANNED = "fanned_out_at IS NULL AND outbox_id IS NULL"
 
@@ -58,6 +58,17 @@ def read_known(tx: Tx, public_ids: Collection[str]) -> dict[str, Known]:
         values,
     )
     return {row[0]: Known(row[1], row[2], row[3], bool(row[4]), row[5]) for row in tx.rows()}
+
+
+def look(alias: str) -> tuple[bool, bool]:
+    """Whether outbox entries wait in the delivery database, and whether events of the sender itself do."""
+    with reading(alias) as tx:
+        tx.execute(
+            f"""SELECT EXISTS (SELECT 1 FROM webhooks_app_outboxentry WHERE {WAITING}),
+            EXISTS (SELECT 1 FROM webhooks_app_event WHERE {_UNFANNED})"""
+        )
+        entries, own = tx.row()
+        return bool(entries), bool(own)
 
 
 def has_unfanned(tx: Tx) -> bool:

@@ -9,7 +9,7 @@ from . import announce, doorbell, tick
 from .dispatch import has_waiting
 from .fan_out import Batch as FannedOut
 from .fan_out import fan_out_batch, fan_out_own
-from .index import has_unfanned
+from .index import has_unfanned, look
 from .transactions import reading
 
 if TYPE_CHECKING:
@@ -100,17 +100,38 @@ class FanOut(Ticket):
         self._sources: list[str | None] = [*current().OUTBOX_DATABASES, None]
 
     def step(self, engine: "Engine") -> bool:
-        """Fan out one batch."""
-        source = self._sources[0]
-        done = self._batch(engine.alias, source)
-        self._deliver(engine, done)
-        # After its commit the holder looks once more without the lock: who found it taken has gone home.
-        if not done.locked or not (done.more or (source is not None and has_waiting(source))):
-            self._sources.pop(0)
+        """Fan out one batch; the databases take turns, so that a busy one holds up no other."""
+        source = self._sources.pop(0)
+        try:
+            again = self._fan_out(engine, source)
+        except Exception:
+            if self._sources:  # one database's trouble is not the others'; nobody waits for them, though
+                self.deadline = time.monotonic() + SLICE
+                engine.follow(self)
+            raise
+        if again:
+            self._sources.append(source)
         if self._sources and time.monotonic() >= self.deadline:
             doorbell.ring(fan_out=True)
             return True
         return not self._sources
+
+    def _fan_out(self, engine: "Engine", source: str | None) -> bool:
+        done = self._batch(engine.alias, source)
+        self._deliver(engine, done)
+        # After its commit the holder looks once more without the lock: who found it taken has gone home.
+        waits = source is not None and not done.failed and has_waiting(source)
+        return done.locked and (done.more or waits)
+
+    def _waits(self, alias: str, source: str | None) -> bool:
+        if source is None:
+            return False
+        if source != alias:
+            return has_waiting(source)
+        entries, own = look(alias)
+        if not own and None in self._sources:
+            self._sources.remove(None)
+        return entries
 
     def _batch(self, alias: str, source: str | None) -> FannedOut:
         if source is not None:

@@ -1,12 +1,13 @@
 """A lease on its way: sent by many threads, recorded by the engine's one."""
 
+import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from django.db import DatabaseError
+from django.db import DataError, IntegrityError
 
 from ..destinations.base import Sent
 from ..destinations.config import EndpointConfig, load_configs
@@ -15,6 +16,8 @@ from .judge import judge
 from .record import Recorded, record
 from .sending import Configs, lost, send_job
 from .work import Content, Done, Job, Lease
+
+logger = logging.getLogger("webhooks_app.pipeline")
 
 FULL = 100
 LINGER = 0.05
@@ -32,6 +35,8 @@ class Batch:
         self.sent_at = time.monotonic()
         self.retry_at = 0.0
         self._contents = contents
+        # What was sent with, for the evidence: the endpoint may change while its requests are open.
+        self._used: dict[int, EndpointConfig | None] = {}
         self._notify = notify
         self._lock = threading.Lock()
         self._open = len(lease.jobs)
@@ -42,7 +47,13 @@ class Batch:
     def send(self, job: Job, config: EndpointConfig | None, stopping: Callable[[], bool]) -> None:
         """Send one job, in a sender's thread."""
         content = self._contents.get(job.event_id)
-        self.finish(send_job(self.lease, job, config, content, stopping=stopping()))
+        self._used[job.endpoint_id] = config
+        try:
+            done = send_job(self.lease, job, config, content, stopping=stopping())
+        except Exception as error:  # without an outcome it would keep a sender's place for ever
+            logger.error("a request met a fault of ours: %s", type(error).__name__)
+            done = lost(self.lease, job, content)
+        self.finish(done)
 
     def finish(self, done: Done) -> None:
         """Take an outcome; the engine is told when there is enough to record."""
@@ -85,7 +96,7 @@ class Batch:
             done, self._done = self._done, []
             self._first_at = 0.0
         try:
-            result = _record(alias, self.lease, done, configs)
+            result = _record(alias, self.lease, done, self._used or configs)
         except Exception:
             with self._lock:
                 self._done = done + self._done
@@ -103,22 +114,31 @@ class Batch:
         """Record outcome by outcome, after all together were refused: one faulty one stops no other.
 
         An outcome that cannot be written is recorded without what its receiver answered.
+
+        Raises:
+            OutcomesKeptError: some could not be written even so.
         """
         with self._lock:
             done, self._done = self._done, []
+        refused: list[Done] = []
         try:
             while done:
-                self._record_one(done[0], alias, configs)
+                try:
+                    self._record_one(done[0], alias, configs)
+                except (DataError, IntegrityError):
+                    refused.append(done[0])
                 del done[0]
         finally:
             with self._lock:
-                self._done = done + self._done
+                self._done = refused + done + self._done
+        if refused:
+            raise OutcomesKeptError
 
     def _record_one(self, done: Done, alias: str, configs: Configs) -> None:
         try:
-            result = _record(alias, self.lease, [done], configs)
-        except DatabaseError:
-            result = _record(alias, self.lease, [_bare(done)], configs)
+            result = _record(alias, self.lease, [done], self._used or configs)
+        except (DataError, IntegrityError):
+            result = _record(alias, self.lease, [_bare(done)], self._used or configs)
         announce.recorded(result, self.lease.now(time.monotonic()))
         if result.kept:
             raise OutcomesKeptError
@@ -137,7 +157,9 @@ def _bare(done: Done) -> Done:
     return replace(done, sent=Sent(result))
 
 
-def _record(alias: str, lease: Lease, done: list[Done], configs: Configs) -> Recorded:
+def _record(
+    alias: str, lease: Lease, done: list[Done], configs: Configs | Mapping[int, EndpointConfig | None]
+) -> Recorded:
     finished = [each for each in done if each.sent is not None]
     released = [each for each in done if each.sent is None]
     judged = [judge(each, lease.gates[each.job.endpoint_id], jitter=random.random()) for each in finished]

@@ -3,21 +3,23 @@
 from collections.abc import Collection
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, connections
+from django.utils.connection import ConnectionDoesNotExist
 
 from .transactions import is_passing, reading
 from .work import Content
 
 _JOINED = """SELECT e.id, e.public_id, e.type, COALESCE(e.body, o.body), e.outbox_alias, e.outbox_id
 FROM webhooks_app_event e LEFT JOIN webhooks_app_outboxentry o ON o.id = e.outbox_id AND e.outbox_alias = %s
-WHERE {}"""
+AND o.event_id = e.public_id WHERE {}"""
 
 
 def read_contents(alias: str, event_ids: Collection[int]) -> dict[int, Content]:
     """Return what each event (by key) sends; one query, and one for each further outbox database.
 
-    An event whose row or body is gone has `body` None. An outbox database that does not answer leaves its
-    events out, so that they are tried again.
+    An event whose row or body is gone has `body` None; an outbox that was set back, so that the key is now
+    another event's, counts as gone. An outbox database that does not answer, or that the settings do not name
+    any more, leaves its events out, so that they are tried again.
     """
     with reading(alias) as tx:
         condition, values = tx.dialect.among("e.id", sorted(event_ids))
@@ -37,17 +39,18 @@ def read_contents(alias: str, event_ids: Collection[int]) -> dict[int, Content]:
 def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, ...]]) -> None:
     try:
         bodies = _bodies(outbox_alias, [row[5] for row in rows])
-    except (DatabaseError, InterfaceError) as error:
-        is_passing(outbox_alias, error)  # a lost connection is dialled anew by the next look
+    except (DatabaseError, InterfaceError, ConnectionDoesNotExist) as error:
+        if outbox_alias in connections:
+            is_passing(outbox_alias, error)  # a lost connection is dialled anew by the next look
         for row in rows:
             del contents[row[0]]
         return
     for row in rows:
-        contents[row[0]] = Content(row[1], row[2], bodies.get(row[5]))
+        contents[row[0]] = Content(row[1], row[2], bodies.get((row[5], row[1])))
 
 
-def _bodies(outbox_alias: str, ids: list[int]) -> dict[int, bytes]:
+def _bodies(outbox_alias: str, ids: list[int]) -> dict[tuple[int, str], bytes]:
     with reading(outbox_alias) as tx:
         condition, values = tx.dialect.among("id", sorted(ids))
-        tx.execute(f"SELECT id, body FROM webhooks_app_outboxentry WHERE {condition}", values)
-        return {row[0]: bytes(row[1]) for row in tx.rows()}
+        tx.execute(f"SELECT id, event_id, body FROM webhooks_app_outboxentry WHERE {condition}", values)
+        return {(row[0], row[1]): bytes(row[2]) for row in tx.rows()}

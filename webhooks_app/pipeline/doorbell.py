@@ -59,8 +59,12 @@ class Doorbell:
         if self._thread is None and threads_work():
             with self._lock:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="webhooks-doorbell", daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, name="webhooks-doorbell", daemon=True)
+                    try:
+                        thread.start()
+                    except RuntimeError:  # the system has no more threads, or the interpreter is ending
+                        return False
+                    self._thread = thread
         return self._thread is not None
 
     def _run(self) -> None:

@@ -1,5 +1,6 @@
 """Hints: what a wake says. They may be lost, doubled or merged; rows are the truth."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -41,7 +42,8 @@ class Hints:
         yield from ((chunk, None) for chunk in _chunks(list(self.endpoint_ids)))
         by_wait: dict[float, list[int]] = {}
         for endpoint_id, seconds in self.later.items():
-            by_wait.setdefault(max(0.1, round(seconds, 1)), []).append(endpoint_id)
+            # Never down: a wake that comes early finds nothing, and nobody sends another.
+            by_wait.setdefault(max(0.1, math.ceil(seconds * 10) / 10), []).append(endpoint_id)
         for seconds, ids in by_wait.items():
             yield from ((chunk, seconds) for chunk in _chunks(ids))
 

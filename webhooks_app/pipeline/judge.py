@@ -10,6 +10,9 @@ from .claim import DAY
 from .gates import Gate
 from .work import Done, Job
 
+# The last second of the last year; what lies beyond it is no datetime.
+LAST = 253_402_300_799.0
+
 
 @dataclass(slots=True)
 class Judged:
@@ -33,8 +36,13 @@ def judge(done: Done, gate: Gate, *, jitter: float) -> Judged:
         step=job.step,
         deferrals=job.deferrals,
         recorded_at=datetime.fromtimestamp(job.created, UTC),
-        expires_at=None if job.expires is None else datetime.fromtimestamp(job.expires, UTC),
-        replay_until=datetime.fromtimestamp(job.occurred + gate.retention_days * DAY, UTC),
+        expires_at=None if job.expires is None else _moment(job.expires),
+        replay_until=_moment(job.occurred + gate.retention_days * DAY),
     )
     outcome = decide(gate.policy, facts, result, now=done.finished_at, jitter=jitter)
     return Judged(job, done, outcome, result, is_slow(result))
+
+
+def _moment(seconds: float) -> datetime:
+    """Return the moment so many seconds after 1970; the last microseconds of 9999 round up to none."""
+    return datetime.fromtimestamp(min(seconds, LAST), UTC)

@@ -197,8 +197,10 @@ def _note(tx: Tx, gates: Sequence[Gate], crowded: Collection[int], now: datetime
     """Leave word in the state rows; return the crowded endpoints that no wake is on its way for.
 
     `starved` asks the record that frees a place to wake the endpoint. `woken_until` says that a wake is
-    coming, and is cleared by whoever looks at the endpoint.
+    coming, and is cleared by whoever looks at the endpoint. The tick's says half a minute: what brought us
+    here may have been that wake, so only one that comes as soon as ours would is relied on.
     """
+    soon = now + CROWDED_WAIT
     open_gates = [gate for gate in gates if gate.enabled and not gate.is_closed(now)]
     starved = [gate.endpoint_id for gate in open_gates if not gate.free and not gate.starved]
     looked_at = [
@@ -207,11 +209,11 @@ def _note(tx: Tx, gates: Sequence[Gate], crowded: Collection[int], now: datetime
     to_wake = [
         gate.endpoint_id
         for gate in gates
-        if gate.endpoint_id in crowded and (gate.woken_until is None or gate.woken_until <= now)
+        if gate.endpoint_id in crowded and not (gate.woken_until and now < gate.woken_until <= soon)
     ]
     _set_states(tx, "starved = TRUE", starved)
     _set_states(tx, "woken_until = NULL", looked_at)
-    _set_states(tx, "woken_until = %s", to_wake, tx.dialect.time(now + CROWDED_WAIT))
+    _set_states(tx, "woken_until = %s", to_wake, tx.dialect.time(soon))
     return tuple(to_wake)
 
 

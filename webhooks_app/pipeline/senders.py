@@ -52,7 +52,11 @@ class Senders:
     def _start(self) -> None:
         with self._lock:
             self._threads += 1
-        threading.Thread(target=self._run, name="webhooks-sender", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="webhooks-sender", daemon=True).start()
+        except RuntimeError:  # the system has no more: tasks wait for those there are, and `grow` tries again
+            with self._lock:
+                self._threads -= 1
 
     def _run(self) -> None:
         me = threading.get_ident()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, InterfaceError, connections
 
 from ..conf import current
 from .dispatch import has_waiting
@@ -36,7 +36,7 @@ def look(alias: str) -> Found:
 def _waits(outbox_alias: str) -> bool:
     try:
         return has_waiting(outbox_alias)
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         logger.warning("outbox database %s does not answer: %s", outbox_alias, type(error).__name__)
         connections[outbox_alias].close()
         return False

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -33,6 +34,8 @@ class Process:
         self.log = folder / f"{self.name}-{next(_numbers)}.log"
         self._environment = {**choice.environment(), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = threading.Event()
+        self._restarting = threading.Lock()
 
     def command(self) -> list[str]:
         """Return the command line."""
@@ -115,8 +118,25 @@ class Process:
         except subprocess.TimeoutExpired:
             raise ProcessError(f"{self.name} did not end in {seconds} s:\n{self.text()[-3000:]}") from None
 
+    def supervise(self) -> Self:
+        """Start it again whenever it ends, as systemd or a container's restart policy does."""
+        threading.Thread(target=self._restart_when_ended, daemon=True).start()
+        return self
+
+    def _restart_when_ended(self) -> None:
+        while not self._closed.wait(0.2):
+            with self._restarting:
+                if not self._closed.is_set() and not self.running:
+                    self._end_session()
+                    self.start(wait=False)
+
     def close(self) -> None:
         """End it and everything it started, also what is frozen or lost its parent."""
+        with self._restarting:
+            self._closed.set()
+            self._end_session()
+
+    def _end_session(self) -> None:
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):

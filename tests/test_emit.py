@@ -184,10 +184,11 @@ def test_emit_many_of_nothing_does_nothing():
 
 
 @pytest.mark.parametrize("owner", [None, ORDER])
-def test_emit_costs_one_statement_and_one_for_an_owner(owner: tuple[str, str] | None):
+def test_emit_costs_one_statement(owner: tuple[str, str] | None):
     with CaptureQueriesContext(connection) as queries:
         emit("order.paid", {}, owner=owner)
-    assert len(queries) == (1 if owner is None else 2)
+    # SQLite cannot draw the number and insert in one.
+    assert len(queries) == (2 if owner and connection.vendor == "sqlite" else 1)
 
 
 def test_emit_many_costs_no_more_statements_than_emit():

@@ -23,6 +23,7 @@ class Dialect(Protocol):
     try_lock: str
     lateral: bool
     returns_many: bool
+    writes_in_with: bool
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         """Return the condition that `column` is one of `values`, and its parameters."""
@@ -66,6 +67,7 @@ class PostgreSQL:
     try_lock = "FOR UPDATE SKIP LOCKED"
     lateral = True
     returns_many = True
+    writes_in_with = True
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         if not values:
@@ -128,6 +130,7 @@ class SQLite:
     try_lock = ""
     lateral = False
     returns_many = False
+    writes_in_with = False
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         if not values:

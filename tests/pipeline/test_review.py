@@ -253,3 +253,16 @@ def test_a_doorbell_without_a_thread_publishes_itself_and_gets_one_later(monkeyp
     while len(published) < 2 and time.monotonic() < deadline:
         time.sleep(0.005)
     assert published[1] == "webhooks-doorbell"
+
+
+@committed
+def test_an_engine_that_cannot_have_its_own_connections_works_with_the_ordinary_ones(
+    pump: Pump, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(alias: str) -> None:
+        raise RuntimeError(alias)
+
+    monkeypatch.setattr(engine, "dedicate", refused)
+    ticket = Tick()
+    pump().submit(ticket)
+    assert ticket._closed.wait(10)

@@ -73,8 +73,8 @@ class Engine:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        self._dedicate()
         try:
+            self._dedicate()
             while not (self._stopping.is_set() and not self._batches and not self._tickets):
                 self._turn()
         finally:
@@ -91,12 +91,11 @@ class Engine:
             ticket.close()
 
     def _dedicate(self) -> None:
-        try:
-            for alias in {self.alias, *current().OUTBOX_DATABASES}:
+        for alias in dict.fromkeys((self.alias, *current().OUTBOX_DATABASES)):
+            try:
                 dedicate(alias)
-        except (DatabaseError, InterfaceError) as error:
-            # The ordinary connection does as well; it only costs more.
-            logger.warning("a database does not answer at start: %s", type(error).__name__)
+            except Exception as error:  # the ordinary connection does as well; it only costs more
+                logger.warning("database %s does not answer at start: %s", alias, type(error).__name__)
 
     def _turn(self) -> None:
         try:

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.conformance.consumer import Consumer
 from tests.conformance.driving import attempts, delivery
-from tests.net.servers import reply
+from tests.net.servers import Connection, reply
 from webhooks_app.actions.actor import operator
 from webhooks_app.actions.api_keys import create_api_key
 from webhooks_app.models import Endpoint
@@ -58,6 +58,22 @@ def test_what_is_no_answer_is_tried_again(  # B075, B101, B102, CL-7
     (attempt,) = attempts()
     assert (attempt.status, attempt.error, attempt.http_status) == ("failed", error, None)
     assert (delivery().state, len(consumer.requests)) == ("pending", 1)
+
+
+def test_an_answer_before_the_body_was_read(  # CL-8
+    endpoint: Endpoint, emit: Emit, consumer: Consumer
+):
+    """Seen as a 413 or as a broken connection: either way it is tried again."""
+
+    def refuse(connection: Connection) -> None:
+        connection.socket.recv(100)
+        connection.write(reply("413 Too Large", b"", "Connection: close"))
+
+    consumer.server.behaviour = refuse
+    emit({"text": "x" * 250_000})
+    (attempt,) = attempts()
+    assert attempt.error in {"status_4xx", "reset"}
+    assert (attempt.status, delivery().state) == ("failed", "pending")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The doctor: each fault is found, named with its remedy, and hides no other."""
 
 import base64
+import re
 import socket
 import threading
 import time
@@ -14,10 +15,10 @@ from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from tests.actions.builders import OPERATOR, make_endpoint, make_event
+from tests.actions.builders import OPERATOR, leased, make_delivery, make_endpoint, make_event
 from tests.management.calling import run
 from webhooks_app.actions.disable import disable
-from webhooks_app.models import EndpointSecret, OutboxEntry, PipelineLock
+from webhooks_app.models import EndpointSecret, EndpointState, OutboxEntry, PipelineLock
 from webhooks_app.net import resolver
 from webhooks_app.ops.doctor import Finding, Level, database, examine, surroundings
 from webhooks_app.pipeline import clock, queue
@@ -50,7 +51,7 @@ def test_a_healthy_installation():
     findings = list(examine())
     assert {finding.level for finding in findings} == {Level.OK}
     subjects = ["settings", "database default", "broker", "master keys", "clock", "DNS", "guard"]
-    subjects += ["outbox default", "tick", "webhooks"]
+    subjects += ["outbox default", "tick", "deliveries", "webhooks"]
     assert list(dict.fromkeys(finding.subject for finding in findings)) == subjects
 
 
@@ -253,6 +254,26 @@ def test_events_that_were_set_aside():
     finding = worst("outbox default")
     assert finding.level is Level.FAILED
     assert event.public_id in finding.message
+
+
+@pytest.mark.parametrize(("age", "level"), [(1, Level.OK), (60, Level.WARNING)])
+def test_a_delivery_that_is_overdue(age, level):  # B016
+    row, resting = make_endpoint(), make_endpoint()
+    EndpointState.objects.filter(pk=resting.pk).update(paused_at=timezone.now())
+    now = timezone.now()
+    for endpoint, ago in ((row, 0), (row, age), (resting, 9_000)):
+        make_delivery(endpoint, due_at=now - timedelta(seconds=ago))
+    make_delivery(row, due_at=now - timedelta(seconds=8_000), **leased())
+    make_delivery(row, due_at=now + timedelta(hours=1))
+    (finding,) = of("deliveries")
+    assert finding.level is level
+    assert row.public_id in finding.message
+    assert 0 <= int(re.search(r"(\d+) s ago", finding.message)[1]) - age < 30
+
+
+def test_nothing_is_overdue():
+    make_delivery(make_endpoint(), state="delivered")
+    assert [finding.level for finding in of("deliveries")] == [Level.OK]
 
 
 def test_a_tick_of_long_ago():

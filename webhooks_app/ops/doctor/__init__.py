@@ -23,6 +23,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("outbox", flow.check_outbox),
     ("outbox", flow.check_set_aside),
     ("tick", flow.check_tick),
+    ("deliveries", flow.check_due),
     ("webhooks", flow.check_endpoints),
 )
 

@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+
 from ...conf import current
-from ...models import Endpoint, EndpointState, OutboxEntry, PipelineLock
+from ...core.states import PENDING
+from ...models import Delivery, Endpoint, EndpointState, OutboxEntry, PipelineLock
 from ...pipeline import clock, tick
 from .database import aliases
 from .finding import Finding, failed, ok, warning
@@ -47,6 +50,39 @@ def check_set_aside() -> Iterator[Finding]:
             yield failed(f"outbox {alias}", message, fix)
         else:
             yield ok(f"outbox {alias}", "no event was set aside")
+
+
+def check_due() -> Iterator[Finding]:
+    """Tell how long the delivery that is due for longest has waited for its request."""
+    now = clock.db_now(current().DATABASE)
+    found = [row for priority in Delivery.Priority.values if (row := _longest_due(priority, now))]
+    if not found:
+        yield ok("deliveries", "none is overdue")
+        return
+    due_at, public_id = min(found)
+    message = (
+        f"the oldest one that is due was to leave {(now - due_at).total_seconds():.0f} s ago, to {public_id}"
+    )
+    if now - due_at > WAIT_WARNING:
+        yield warning(
+            "deliveries", message, f"{_WORKERS} If they run, the receiver is too slow for its events."
+        )
+    else:
+        yield ok("deliveries", message)
+
+
+def _longest_due(priority: int, now: datetime) -> tuple[datetime, str] | None:
+    """Ask endpoint by endpoint, which is what the index answers without reading the heap of a busy one."""
+    alias = current().DATABASE
+    free = Q(lease_until__isnull=True) | Q(lease_until__lt=now)
+    due: QuerySet[Delivery] = Delivery.objects.using(alias).filter(
+        free, endpoint_id=OuterRef("endpoint_id"), state=PENDING, priority=priority, due_at__lte=now
+    )
+    ready = Q(hold_until__isnull=True) | Q(hold_until__lte=now)
+    states = EndpointState.objects.using(alias).filter(ready, enabled=True, paused_at__isnull=True)
+    oldest = Subquery(due.order_by("due_at").values("due_at")[:1])
+    rows = states.annotate(oldest=oldest).filter(oldest__isnull=False).order_by("oldest")
+    return rows.annotate(whk=F("endpoint__public_id")).values_list("oldest", "whk").first()
 
 
 def check_tick() -> Iterator[Finding]:

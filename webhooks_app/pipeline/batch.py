@@ -102,11 +102,12 @@ class Batch:
                 self._done = done + self._done
                 self._first_at = self._first_at or time.monotonic()
             raise
-        announce.recorded(result, self.lease.now(time.monotonic()))
         if result.kept:
             with self._lock:
                 self._done = result.kept + self._done
                 self._first_at = self._first_at or time.monotonic()
+        announce.recorded(result, self.lease.now(time.monotonic()))
+        if result.kept:
             raise OutcomesKeptError
         return result
 

@@ -17,22 +17,25 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from ..conf import current
 from . import announce
-from .batch import Batch, prepare
+from .batch import Batch, OutcomesKeptError, prepare
 from .contents import read_contents
-from .dedicated import dedicate
+from .dedicated import dedicate, forget_plans
 from .gates import Room
 from .lease import lease
+from .record import give_back
 from .senders import Senders
 from .sending import Configs
 from .stuck import Stuck
-from .tickets import Ticket
+from .tickets import Tick, Ticket
 from .transactions import is_passing
+from .work import Content, Lease
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
 BEAT = 0.01
 IDLE_BEAT = 1.0
 RECORD_AGAIN = 0.5
+TICK_SECONDS = 5.0
 
 
 class Engine:
@@ -49,6 +52,7 @@ class Engine:
         self._batches: list[Batch] = []
         self._stopping = threading.Event()
         self._ended = False
+        self._house_at = time.monotonic() + TICK_SECONDS
         self._thread = threading.Thread(target=self._run, name="webhooks-engine", daemon=True)
         self._thread.start()
 
@@ -102,11 +106,21 @@ class Engine:
             self._take_in()
             self._record_ripe()
             self._advance()
+            self._keep_house()
             self.senders.grow()
             reset_queries()  # with DEBUG Django keeps thousands of statements, replies and all
         except Exception:  # the pump must go on, or every task of this process would wait for ever
             logger.exception("the delivery engine met a fault")
             time.sleep(RECORD_AGAIN)
+
+    def _keep_house(self) -> None:
+        """Every few seconds: a tick of this process's own, for the queue may be too long for beat's."""
+        now = time.monotonic()
+        if now < self._house_at or self.is_stopping():
+            return
+        self._house_at = now + TICK_SECONDS
+        forget_plans(self.alias)
+        self.follow(Tick())
 
     def _take_in(self) -> None:
         try:
@@ -145,10 +159,12 @@ class Engine:
     def _write(self, batch: Batch) -> None:
         try:
             batch.record(self.alias, self.configs)
+        except OutcomesKeptError:
+            raise
         except (OperationalError, InterfaceError) as error:
             is_passing(self.alias, error)
             raise
-        except DatabaseError:
+        except Exception:  # one outcome that cannot be judged or written must not take the others with it
             logger.exception("a record was refused; its outcomes are written one by one")
             batch.record_singly(self.alias, self.configs)
 
@@ -191,15 +207,22 @@ class Engine:
             if claim.more:
                 announce.wake(claim.more)
             return None
-        prepare(self.alias, claim, self.configs)
-        contents = read_contents(self.alias, {job.event_id for job in (*claim.jobs, *claim.lost)})
-        batch = Batch(claim, contents, self._inbox.put)
+        batch = Batch(claim, self._contents(claim), self._inbox.put)
         self._batches.append(batch)
         for job in claim.jobs:
             config = self.configs.get(job.endpoint_id)
             self.senders.submit(partial(batch.send, job, config, self.is_stopping))
         self.senders.grow()
         return batch
+
+    def _contents(self, claim: Lease) -> dict[int, Content]:
+        try:
+            prepare(self.alias, claim, self.configs)
+            return read_contents(self.alias, {job.event_id for job in (*claim.jobs, *claim.lost)})
+        except Exception:
+            # Else the claim would keep its deliveries until it lapses, and count against them.
+            give_back(self.alias, claim)
+            raise
 
 
 _engine: Engine | None = None

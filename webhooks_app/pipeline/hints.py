@@ -31,7 +31,8 @@ class Hints:
         if len(self.endpoint_ids) < MAX_WAITING:
             self.endpoint_ids.update(dict.fromkeys(endpoint_ids))
         if later and len(self.later) < MAX_WAITING:
-            self.later.update(later)
+            for endpoint_id, seconds in later.items():
+                self.later[endpoint_id] = min(seconds, self.later.get(endpoint_id, seconds))
 
     def merge(self, other: "Hints") -> None:
         """Take over another's hints."""

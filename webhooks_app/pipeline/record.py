@@ -64,6 +64,12 @@ def record(
     return short(alias, lambda tx: _record(tx, lease, judged, released, configs=configs), sidestep=True)
 
 
+def give_back(alias: str, lease: Lease) -> None:
+    """Release a whole claim that could not be sent; its deliveries come due again in a moment."""
+    unsent = [Done(job, None, None, lease.claimed_at) for job in (*lease.jobs, *lease.lost)]
+    record(alias, lease, [], unsent, configs={})
+
+
 def _record(
     tx: Tx,
     lease: Lease,

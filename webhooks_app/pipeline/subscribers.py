@@ -9,6 +9,9 @@ from typing import Any
 from ..core.matching import EventFacts, Subscription, wants
 from .transactions import Tx
 
+# The same rows are read with every batch, so their compiled form is kept; long filters would fill the memory.
+CACHED_SIZE = 1_000
+
 _ENDPOINTS = """SELECT e.id, e.tenant_id, e.partner_id, e.environment, e.events, e.identity_ids
 FROM webhooks_app_endpoint e JOIN webhooks_app_endpointstate s ON s.endpoint_id = e.id
 WHERE e.deleted_at IS NULL AND s.enabled AND ({tenants} OR {partners}
@@ -48,7 +51,7 @@ def read_subscribers(
 def _grouped(rows: Iterable[tuple[Any, ...]]) -> Subscribers:
     found = Subscribers({}, {}, [])
     for row in rows:
-        entry = (row[0], _subscription(tuple(row)))
+        entry = (row[0], _of(tuple(row)))
         if row[1] is not None:
             found.by_tenant.setdefault(row[1], []).append(entry)
         elif row[2] is not None:
@@ -58,9 +61,17 @@ def _grouped(rows: Iterable[tuple[Any, ...]]) -> Subscribers:
     return found
 
 
+def _of(row: tuple[Any, ...]) -> Subscription:
+    size = len(row[4]) + len(row[5] or "")
+    return _subscription(row) if size <= CACHED_SIZE else _compiled(row)
+
+
 @lru_cache(maxsize=8192)
 def _subscription(row: tuple[Any, ...]) -> Subscription:
-    """Compile one row; the same row is read with every batch."""
+    return _compiled(row)
+
+
+def _compiled(row: tuple[Any, ...]) -> Subscription:
     endpoint_id, tenant_id, partner_id, environment, events, identity_ids = row
     identities = None if identity_ids is None else loads(identity_ids)
     return Subscription(

@@ -1,5 +1,6 @@
 """The tick: finds what a lost hint left behind, and wakes it. One at a time, every few seconds."""
 
+import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -49,15 +50,29 @@ def _look(tx: Tx) -> Found:
     # Doctor reads it: the second at which a tick was last seen.
     touch(tx.cursor, LOCK, int(now.timestamp()))
     found = Found(fan_out=has_unfanned(tx))
-    moment, ahead = tx.dialect.time(now), tx.dialect.time(now + AHEAD)
-    # In the order of the marks: due now, the two gates, due in a moment.
-    tx.execute(_DUE, [moment, moment, moment, moment, ahead, moment, MOST])
-    rows = tx.rows()
+    rows = _due(tx, now)
     noted = _note(tx, sorted(endpoint_id for endpoint_id, _ in rows), now + PATIENCE)
     found.due = [endpoint_id for endpoint_id, due in rows if due and endpoint_id in noted]
     soon = [endpoint_id for endpoint_id, due in rows if not due and endpoint_id in noted]
     found.soon = _waits_of(tx, soon, now)
     return found
+
+
+def _due(tx: Tx, now: datetime) -> list[tuple[int, bool]]:
+    """Return endpoints with something due, now (True) or in a moment, at most MOST of them.
+
+    The search starts anywhere and goes round, so that the first thousands cannot hide the others for ever.
+    """
+    tx.execute("SELECT max(endpoint_id) FROM webhooks_app_endpointstate")
+    start = random.randint(0, tx.row()[0] or 0)
+    moment, ahead = tx.dialect.time(now), tx.dialect.time(now + AHEAD)
+    rows: list[tuple[int, bool]] = []
+    for side in (">=", "<"):
+        # In the order of the marks: due now, where to look, the two gates, due in a moment.
+        marks = [moment, moment, start, moment, moment, ahead, moment, MOST - len(rows)]
+        tx.execute(_DUE.format(side), marks)
+        rows += [(endpoint_id, bool(due)) for endpoint_id, due in tx.rows()]
+    return rows
 
 
 def _waits_of(tx: Tx, endpoint_ids: list[int], now: datetime) -> dict[int, float]:
@@ -75,13 +90,16 @@ def _waits_of(tx: Tx, endpoint_ids: list[int], now: datetime) -> dict[int, float
 
 
 # The gates come first, so that a million deliveries held by a pause cost one look at their endpoint.
-_OPEN = """(NOT s.enabled OR (s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s)))
+_OPEN = """(NOT s.enabled OR (s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s)
+AND NOT EXISTS (SELECT 1 FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_id
+ LEFT JOIN webhooks_app_partner p ON p.id = COALESCE(e.partner_id, t.partner_id)
+ WHERE e.id = s.endpoint_id AND (t.suspended_at IS NOT NULL OR p.suspended_at IS NOT NULL))))
 AND (s.woken_until IS NULL OR s.woken_until <= %s)"""
 _WAITING = """d.endpoint_id = s.endpoint_id AND d.state = 'pending' AND d.priority IN (0, 1, 2)
 AND d.due_at <= %s AND (d.lease_until IS NULL OR d.lease_until < %s)"""
 _DUE = f"""SELECT s.endpoint_id, EXISTS (SELECT 1 FROM webhooks_app_delivery d WHERE {_WAITING})
-FROM webhooks_app_endpointstate s WHERE {_OPEN}
-AND EXISTS (SELECT 1 FROM webhooks_app_delivery d WHERE {_WAITING}) LIMIT %s"""
+FROM webhooks_app_endpointstate s WHERE s.endpoint_id {{}} %s AND {_OPEN}
+AND EXISTS (SELECT 1 FROM webhooks_app_delivery d WHERE {_WAITING}) ORDER BY s.endpoint_id LIMIT %s"""
 
 
 def _note(tx: Tx, endpoint_ids: list[int], until: datetime) -> set[int]:

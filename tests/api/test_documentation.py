@@ -163,7 +163,6 @@ settings.configure(
     DATABASES={
         "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:", "ATOMIC_REQUESTS": True},
     },
-    TEMPLATES=[{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}],
     STATIC_URL="/static/", DEFAULT_AUTO_FIELD="django.db.models.AutoField", WEBHOOKS={},
     REST_FRAMEWORK={
         "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.BrowsableAPIRenderer"],

@@ -1,9 +1,11 @@
 """/v1/openapi.json and /v1/docs/: the interface described, for programs and for people; open to everybody."""
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from django.http import HttpResponse
-from django.template import loader
+from django.template.backends.django import DjangoTemplates
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,13 +31,20 @@ class Docs(BaseView):
 
     def get(self, request: Request) -> HttpResponse:
         """Return the page."""
-        page = loader.get_template("webhooks_app/docs.html")
+        page = _templates().get_template("webhooks_app/docs.html")
         context = {
             "reference": Reference(_placed()),
             "errors": CATALOGUE,
             "openapi": reverse("webhooks_app:openapi"),
         }
         return HttpResponse(page.render(context), headers={"Cache-Control": _KEEP})
+
+
+@cache
+def _templates() -> DjangoTemplates:
+    """Return an engine of our own: a host that only serves an API has none, or one for Jinja2."""
+    folder = Path(__file__).parents[2] / "templates"
+    return DjangoTemplates({"NAME": "webhooks_app", "DIRS": [folder], "APP_DIRS": False, "OPTIONS": {}})
 
 
 def _placed() -> dict[str, Any]:

@@ -6,6 +6,7 @@ deliveries; warnings cost speed or a safety net. What needs the database is `web
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
@@ -100,6 +101,12 @@ def _database(alias: str) -> Iterator[CheckMessage]:
             f'The database "{alias}" is {vendor}, which the webhook sender does not support.',
             "Use PostgreSQL 14 or newer, or SQLite for one machine; "
             "DATABASE and OUTBOX_DATABASES may name other aliases than the default.",
+        )
+    if vendor == "postgresql" and find_spec("psycopg") is None:
+        yield _message(
+            "E004",
+            f'The database "{alias}" is reached by psycopg2; the webhook sender needs psycopg 3.',
+            'pip install "django-webhooks-app[postgres]".',
         )
     if vendor == "sqlite":
         yield from _sqlite(alias, django_settings.DATABASES[alias])

@@ -7,7 +7,7 @@ import pytest
 
 from webhooks_app.models import Delivery, Endpoint, EndpointState
 from webhooks_app.pipeline import inline
-from webhooks_app.pipeline.gates import share, take_turns
+from webhooks_app.pipeline.gates import BATCH, BATCH_IN_ALL, share, take_turns
 
 from .conftest import Clock
 from .driving import claim, claimed, send, waiting
@@ -102,18 +102,19 @@ def test_two_busy_endpoints_share_evenly():
     for endpoint in (one, two):
         waiting(endpoint, 150)
     held = claim(one, two)
-    assert claimed(held) == {one.pk: 100, two.pk: 100}
+    fair = min(BATCH, BATCH_IN_ALL // 2)
+    assert claimed(held) == {one.pk: fair, two.pk: fair}
     assert held.more == {one.pk, two.pk}
 
 
-def test_a_lease_holds_two_hundred_at_most():
+def test_a_lease_has_a_size():
     endpoints = [open_endpoint() for _ in range(4)]
     for endpoint in endpoints:
         waiting(endpoint, 70)
     held = claim(*endpoints)
     counts = claimed(held)
-    assert sum(counts.values()) <= 200
-    assert min(counts.values()) >= 45
+    assert sum(counts.values()) <= BATCH_IN_ALL
+    assert min(counts.values()) >= 0.9 * min(BATCH, BATCH_IN_ALL // 4)
     assert held.more == {endpoint.pk for endpoint in endpoints}
     assert not held.crowded
 

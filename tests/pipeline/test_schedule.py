@@ -84,7 +84,7 @@ def test_waits_are_spread(receiver: Receiver):
     deliveries = waiting(endpoint, 100)
     Delivery.objects.update(step=4)
     receiver.always(endpoint, TIMEOUT)
-    attempt(endpoint)
+    inline.deliver([endpoint.pk])
     waits = sorted(wait_of(delivery) for delivery in deliveries)
     nominal = STANDARD.waits[4]
     assert nominal * 0.9 - 1 <= waits[0] < nominal * 0.95
@@ -143,8 +143,11 @@ def test_everything_else_but_410_is_tried_again(status: int, error: str, receive
     assert (delivery.state, delivery.last_error, delivery.step) == ("pending", error, 1)
 
 
-def http_date(**ahead: float) -> str:
-    return format_datetime(datetime.now(UTC) + timedelta(**ahead), usegmt=True)
+def retry_after(value: str | int) -> str:
+    """Return a header's value; a number stands for the date so many seconds from now."""
+    if isinstance(value, str):
+        return value
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=value), usegmt=True)
 
 
 @pytest.mark.parametrize(
@@ -152,22 +155,22 @@ def http_date(**ahead: float) -> str:
     [
         ("120", 119, 121),
         ("5", 26, 34),
-        (http_date(minutes=10), 560, 601),
-        (http_date(minutes=-10), 26, 34),
+        (600, 560, 601),
+        (-600, 26, 34),
         ("-1", 26, 34),
         ("1.5", 26, 34),
         ("abc", 26, 34),
         ("9999999999", 86_399, 86_401),
-        ("9" * 400, 26, 34),
+        pytest.param("9" * 400, 26, 34, id="no float"),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 86_399, 86_401),
-        ("\x00", 26, 34),
+        ("\ufffd", 26, 34),
     ],
 )
-def test_retry_after_raises_the_wait(value: str, low: float, high: float, receiver: Receiver):
+def test_retry_after_raises_the_wait(value: str | int, low: float, high: float, receiver: Receiver):
     """B106"""
     endpoint = EndpointFactory()
     (delivery,) = waiting(endpoint)
-    receiver.script(endpoint, reply(429, retry_after=value.replace("\x00", "\ufffd")))
+    receiver.script(endpoint, reply(429, retry_after=retry_after(value)))
     run_path()
     assert low <= wait_of(delivery) <= high
 

@@ -11,6 +11,7 @@ from tests.e2e.choice import choice
 from tests.settings import *  # noqa: F403
 from tests.settings import SQLITE_OPTIONS
 from tests.settings import WEBHOOKS as BASE
+from webhooks_app import beat_schedule
 
 CHOICE = choice()
 ALIAS = "e2e"
@@ -46,6 +47,7 @@ INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "webhook
 ROOT_URLCONF = "tests.e2e.urls"
 
 CELERY_BROKER_URL = CHOICE.broker
+CELERY_BEAT_SCHEDULE = beat_schedule(queue=WEBHOOKS.get("QUEUE_NAME", "webhooks"))
 CELERY_BROKER_TRANSPORT_OPTIONS = CHOICE.transport_options
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = True

@@ -17,7 +17,7 @@ from tests.e2e.choice import Choice
 from tests.e2e.processes import Beat, Process, Worker
 from tests.e2e.receiver import Receiver
 from tests.e2e.settings import ALIAS
-from webhooks_app import emit
+from webhooks_app import emit, emit_many
 from webhooks_app.actions.actor import operator
 from webhooks_app.actions.register_endpoint import register_endpoint
 from webhooks_app.models import Endpoint
@@ -63,6 +63,18 @@ class Stage:
         values = {"type": "order.paid", "data": {"place": place}, **fields}
         with transaction.atomic(using=ALIAS):
             return emit(tenant=tenant, **values).id
+
+    def emit_many(self, count: int, *, tenant: str = "t") -> list[str]:
+        """Emit events, a hundred in a transaction; return their ids."""
+        ids: list[str] = []
+        for start in range(0, count, 100):
+            items = [
+                {"type": "order.paid", "data": {"place": place}, "tenant": tenant}
+                for place in range(start, min(start + 100, count))
+            ]
+            with transaction.atomic(using=ALIAS):
+                ids += [ref.id for ref in emit_many(items)]
+        return ids
 
     def worker(self, *, wait: bool = True, faults: Sequence[dict[str, Any]] = (), **options: Any) -> Worker:
         """Start a worker; `faults` are its own."""

@@ -115,7 +115,7 @@ def _show_where_to_click(run: Run, login: Login, screen: Screen) -> None:
         f"\nLook around:\n"
         f"  {run.site}/admin/      user {USER}, password {login.password}\n"
         f"  {run.site}/v1/docs/    the API, with every call explained\n"
-        f"  curl -H 'Authorization: Bearer {login.key}' {run.site}/v1/deliveries\n"
+        f"  curl -H 'Authorization: Bearer {login.key}' {run.site}/v1/events\n"
         f"\nAn order comes in every {NEXT_ORDER_SECONDS:.0f} seconds. "
         f"Ctrl-C ends everything and removes its data.\n"
     )

@@ -5,7 +5,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -25,12 +25,13 @@ class Monkey:
     emitters: list[Process]
     redis: Redis
     postgres: Postgres
+    weights: Mapping[str, int] = field(default_factory=lambda: WEIGHTS)
     acts: Counter[str] = field(default_factory=Counter)
     spans: list[tuple[float, float]] = field(default_factory=list)
 
     def act(self) -> None:
         """Do one thing and wait a moment."""
-        names, weights = zip(*_WEIGHTS.items(), strict=True)
+        names, weights = zip(*self.weights.items(), strict=True)
         name = self.chance.choices(names, weights)[0]
         started = time.monotonic()
         with suppress(ProcessLookupError):
@@ -113,7 +114,7 @@ _ACTS: dict[str, Callable[[Monkey], None]] = {
     "restart_redis": Monkey.restart_redis,
     "crash_postgres": Monkey.crash_postgres,
 }
-_WEIGHTS = {
+WEIGHTS = {
     "kill_child": 6,
     "kill_worker": 2,
     "kill_main": 2,
@@ -126,3 +127,5 @@ _WEIGHTS = {
     "restart_redis": 1,
     "crash_postgres": 1,
 }
+# For a run of seconds: what is over quickly.
+BRIEF = {"kill_child": 3, "kill_main": 1, "nap": 2, "kill_emitter": 1, "flush_redis": 1, "restart_redis": 1}

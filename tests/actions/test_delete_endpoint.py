@@ -87,7 +87,7 @@ def test_it_works_in_batches_and_tells_each_end_once(monkeypatch, caplog, django
         told.append(values)
 
     row = make_endpoint()
-    events = {make_delivery(row, attempts=2).event_id for _ in range(5)}
+    events = {make_delivery(row, attempts=2).event.public_id for _ in range(5)}
     delivery_ended.connect(tell)
     try:
         with django_capture_on_commit_callbacks(execute=True):

@@ -141,7 +141,7 @@ def test_the_hundredth_failure_over_a_day_disables(receiver: Receiver, bell: Bel
     state = state_of(endpoint)
     assert (state.enabled, state.disabled_reason, state.consecutive_failures) == (False, "failing", 100)
     assert state.disabled_at is not None
-    assert told == [(endpoint.pk, "failing")]
+    assert told == [(endpoint.public_id, "failing")]
     assert bell.take().fan_out
     assert Event.objects.filter(type="webhook.disabled").count() == 1
     endpoint_disabled.disconnect(listen)

@@ -68,4 +68,5 @@ def _ended(row: Delivery, end: End) -> Ended:
         end.error,
         row.attempts,
         row.occurred_at.timestamp(),
+        row.created_at.timestamp(),
     )

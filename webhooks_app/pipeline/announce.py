@@ -1,10 +1,11 @@
 """What the path tells others after a commit: log lines, signals, wakes."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from ..models import Attempt, Delivery, Endpoint
+from ..conf import current
+from ..models import Attempt, Delivery, Endpoint, Event
 from ..signals import attempt_recorded, delivery_ended, endpoint_disabled
 from . import doorbell
 from .judge import Judged
@@ -17,20 +18,19 @@ logger = logging.getLogger("webhooks_app.deliveries")
 def recorded(result: Recorded, now: datetime) -> None:
     """Tell of a committed record."""
     if attempt_recorded.has_listeners(Attempt):
+        names = _endpoint_names({each.job.endpoint_id for each in result.attempts})
         for each in result.attempts:
-            _attempt(each)
+            _attempt(each, names.get(each.job.endpoint_id, ""))
     ended(result.ended, now)
-    for endpoint_id, reason in result.disabled:
-        logger.warning("endpoint %s was disabled: %s", endpoint_id, reason)
-        endpoint_disabled.send_robust(sender=Endpoint, endpoint_id=endpoint_id, reason=reason)
+    _disabled(dict(result.disabled))
     doorbell.ring(fan_out=bool(result.disabled), endpoint_ids=result.wake, later=result.later)
 
 
-def _attempt(each: Judged) -> None:
+def _attempt(each: Judged, endpoint_id: str) -> None:
     content = each.done.content
     attempt_recorded.send_robust(
         sender=Attempt,
-        endpoint_id=each.job.endpoint_id,
+        endpoint_id=endpoint_id,
         event_id=content.event_id if content else "",
         event_type=content.type if content else "",
         number=each.job.number,
@@ -41,28 +41,48 @@ def _attempt(each: Judged) -> None:
     )
 
 
-def ended(deliveries: Iterable[Ended], now: datetime) -> None:
+def _disabled(reasons: Mapping[int, str]) -> None:
+    for endpoint_id, public_id in (_endpoint_names(reasons) if reasons else {}).items():
+        logger.warning("webhook %s was disabled: %s", public_id, reasons[endpoint_id])
+        endpoint_disabled.send_robust(sender=Endpoint, endpoint_id=public_id, reason=reasons[endpoint_id])
+
+
+def ended(deliveries: Collection[Ended], now: datetime) -> None:
     """Tell of deliveries that ended otherwise than delivered: one warning each, without URL or payload."""
+    if not deliveries:
+        return
+    endpoints = _endpoint_names({each.endpoint_id for each in deliveries})
+    events = _event_names({each.event_id for each in deliveries})
     for each in deliveries:
+        endpoint_id, event_id = endpoints.get(each.endpoint_id, ""), events.get(each.event_id, "")
         logger.warning(
-            "delivery %d of event %d to endpoint %d ended as %s after %d attempts: %s (event is %d s old)",
-            each.delivery_id,
-            each.event_id,
-            each.endpoint_id,
+            "delivery %s of event %s to webhook %s ended as %s after %d attempts: %s (event is %d s old)",
+            each.public_id,
+            event_id,
+            endpoint_id,
             each.state,
             each.attempts,
             each.error,
             now.timestamp() - each.occurred,
         )
-        if delivery_ended.has_listeners(Delivery):
-            delivery_ended.send_robust(
-                sender=Delivery,
-                endpoint_id=each.endpoint_id,
-                event_id=each.event_id,
-                state=each.state,
-                error=each.error,
-                attempts=each.attempts,
-            )
+        delivery_ended.send_robust(
+            sender=Delivery,
+            endpoint_id=endpoint_id,
+            event_id=event_id,
+            state=each.state,
+            error=each.error,
+            attempts=each.attempts,
+        )
+
+
+def _endpoint_names(keys: Collection[int]) -> dict[int, str]:
+    rows = Endpoint.objects.using(current().DATABASE).filter(pk__in=keys)
+    return dict(rows.values_list("pk", "public_id"))
+
+
+def _event_names(keys: Collection[int]) -> dict[int, str]:
+    rows = Event.objects.using(current().DATABASE).filter(pk__in=keys)
+    return dict(rows.values_list("pk", "public_id"))
 
 
 def wake(endpoint_ids: Iterable[int]) -> None:

@@ -133,7 +133,9 @@ def _end(tx: Tx, jobs: Sequence[Job], now: datetime, *, state: str, error: str) 
         [str(state), error, tx.dialect.time(now), *ids],
     )
     return [
-        Ended(job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred)
+        Ended(
+            job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred, job.created
+        )
         for job in jobs
     ]
 

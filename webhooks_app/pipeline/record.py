@@ -191,4 +191,5 @@ def _ended(each: Judged) -> Ended:
         each.outcome.error,
         job.number,
         job.occurred,
+        job.created,
     )

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from ..core.ids import attempt_id
+from ..core.ids import attempt_id, delivery_id
 from ..destinations.base import Sent
 from .gates import Gate
 
@@ -46,6 +46,12 @@ class Ended:
     error: str
     attempts: int
     occurred: float
+    created: float
+
+    @property
+    def public_id(self) -> str:
+        """The `dlv_` id."""
+        return delivery_id(self.delivery_id, datetime.fromtimestamp(self.created, UTC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

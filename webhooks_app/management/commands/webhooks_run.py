@@ -1,16 +1,24 @@
 """`webhooks_run`: the whole delivery path in one process, without Celery or a broker."""
 
+import logging
 import signal
 import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
 
+from ...actions.prune import prune
 from ...pipeline import local
+
+logger = logging.getLogger("webhooks_app.pipeline")
+
+PRUNE_EVERY = 3600.0
+PRUNE_SECONDS = 60.0
 
 
 class Command(BaseCommand):
-    """Fan out, deliver and tick until SIGTERM or Ctrl-C."""
+    """Fan out, deliver, tick and prune until SIGTERM or Ctrl-C."""
 
     help = "Deliver webhooks in this process, without Celery or a broker. Several may run at once."
 
@@ -30,6 +38,17 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+        threading.Thread(target=_prune_hourly, args=(stop,), name="webhooks-prune", daemon=True).start()
         self.stderr.write("Delivering webhooks; stop with Ctrl-C or SIGTERM.")
         if not local.run(stop, interval=interval):
             raise CommandError("some requests were not recorded in time; they are sent again")
+
+
+def _prune_hourly(stop: threading.Event) -> None:
+    while not stop.wait(PRUNE_EVERY):
+        try:
+            prune(max_seconds=PRUNE_SECONDS)
+        except Exception:  # whatever it is, the deliveries go on and the next hour tries again
+            logger.exception("pruning failed")
+        finally:
+            connections.close_all()

@@ -123,6 +123,14 @@ def test_the_sequence_rises_by_one_per_owner():
     assert [ref.sequence for ref in refs] == [1, 1, 2, 3, 2]
 
 
+def test_an_owner_belongs_to_its_tenant():
+    """Two tenants may name their orders alike; neither learns how many the other has."""
+    tenants = ("acme", "bolt", None, "acme")
+    assert [emit("order.paid", {}, owner=ORDER, tenant=tenant).sequence for tenant in tenants] == [1, 1, 1, 2]
+    items = [{"type": "order.paid", "data": {}, "owner": ORDER, "tenant": tenant} for tenant in tenants]
+    assert [ref.sequence for ref in emit_many(items)] == [3, 2, 2, 4]
+
+
 def test_the_sequence_goes_on_when_old_rows_are_gone():
     """B041"""
     emit("order.paid", {}, owner=ORDER)

@@ -113,6 +113,8 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 CELERY_BROKER_URL = env.str("CELERY_BROKER_URL", default="filesystem://")
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A wake that waits behind another in one process could be done by the next.
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BEAT_SCHEDULE = beat_schedule()
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA / "beat-schedule")
 if CELERY_BROKER_URL.startswith("filesystem:"):

@@ -29,6 +29,7 @@ SQLITE_TESTS = (
     "tests/actions",
     "tests/admin",
     "tests/api",
+    "tests/conformance",
     "tests/management",
     "tests/models",
     "tests/ops",

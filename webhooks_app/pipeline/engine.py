@@ -164,8 +164,9 @@ class Engine:
         except (OperationalError, InterfaceError) as error:
             is_passing(self.alias, error)
             raise
-        except Exception:  # one outcome that cannot be judged or written must not take the others with it
-            logger.exception("a record was refused; its outcomes are written one by one")
+        except Exception as error:  # one outcome that cannot be written must not take the others with it
+            # The type alone: the database's own words may hold what a receiver answered.
+            logger.error("a record was refused (%s); its outcomes are written singly", type(error).__name__)
             batch.record_singly(self.alias, self.configs)
 
     def _advance(self) -> None:

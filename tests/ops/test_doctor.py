@@ -170,6 +170,18 @@ def test_a_broker_that_is_away(network, monkeypatch):
     assert "pr0d" not in str(finding)
 
 
+def test_a_broker_whose_transport_cannot_be_imported(network, monkeypatch):
+    network(QUEUE="celery")
+
+    def ping(seconds):
+        raise ModuleNotFoundError("No module named 'packaging'", name="packaging")
+
+    monkeypatch.setattr(surroundings.queue, "ping", ping)
+    finding = worst("broker")
+    assert "needs the package packaging" in finding.message
+    assert finding.fix == "Run: pip install packaging"
+
+
 def test_a_broker_that_never_answers_is_given_up(network, monkeypatch):
     network(QUEUE="celery")
     monkeypatch.setattr(surroundings, "BROKER_SECONDS", 0.2)

@@ -122,3 +122,8 @@ def test_four_lines_make_it_work(environment: Path, tmp_path: Path):
     output = _run([*manage, "shell", "--verbosity", "0", "--command", EMIT], tmp_path)
     assert output.startswith("emitted evt_")
     assert output.strip().endswith("True")
+
+
+@pytest.mark.parametrize("transport", ["redis", "pyamqp", "filesystem"])
+def test_the_transports_of_the_brokers_can_be_imported(environment: Path, tmp_path: Path, transport: str):
+    _run([environment / "python", "-c", f"import kombu.transport.{transport}"], tmp_path)

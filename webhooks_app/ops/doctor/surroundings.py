@@ -70,23 +70,26 @@ def check_broker() -> Iterator[Finding]:
     if current().QUEUE != "celery":
         yield ok("broker", f'not used: QUEUE is "{current().QUEUE}"')
         return
-    faults: list[str] = []
+    faults: list[Exception] = []
     answered = threading.Event()
     threading.Thread(target=_ping, args=(faults, answered), name="webhooks-doctor", daemon=True).start()
     fix = "Start it, or correct CELERY_BROKER_URL. Nothing is lost meanwhile; webhooks wait."
     if not answered.wait(BROKER_SECONDS + 0.5):
         yield failed("broker", f"gives no answer within {BROKER_SECONDS:g} s", fix)
+    elif faults and isinstance(faults[0], ImportError):
+        lacking = faults[0].name
+        yield failed("broker", f"its transport needs the package {lacking}", f"Run: pip install {lacking}")
     elif faults:
-        yield failed("broker", f"cannot be reached ({faults[0]})", fix)
+        yield failed("broker", f"cannot be reached ({type(faults[0]).__name__})", fix)
     else:
         yield ok("broker", "reachable")
 
 
-def _ping(faults: list[str], answered: threading.Event) -> None:
+def _ping(faults: list[Exception], answered: threading.Event) -> None:
     try:
         queue.ping(BROKER_SECONDS)
     except Exception as error:  # every transport has errors of its own; their texts may hold passwords
-        faults.append(type(error).__name__)
+        faults.append(error)
     answered.set()
 
 

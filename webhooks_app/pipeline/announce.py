@@ -4,6 +4,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
+from django.db import DatabaseError
+
 from ..conf import current
 from ..models import Attempt, Delivery, Endpoint, Event
 from ..signals import attempt_recorded, delivery_ended, endpoint_disabled
@@ -16,14 +18,14 @@ logger = logging.getLogger("webhooks_app.deliveries")
 
 
 def recorded(result: Recorded, now: datetime) -> None:
-    """Tell of a committed record."""
+    """Tell of a committed record; the wakes first, for they matter most."""
+    doorbell.ring(fan_out=bool(result.disabled), endpoint_ids=result.wake, later=result.later)
     if attempt_recorded.has_listeners(Attempt):
         names = _endpoint_names({each.job.endpoint_id for each in result.attempts})
         for each in result.attempts:
             _attempt(each, names.get(each.job.endpoint_id, ""))
     ended(result.ended, now)
     _disabled(dict(result.disabled))
-    doorbell.ring(fan_out=bool(result.disabled), endpoint_ids=result.wake, later=result.later)
 
 
 def _attempt(each: Judged, endpoint_id: str) -> None:
@@ -76,13 +78,20 @@ def ended(deliveries: Collection[Ended], now: datetime) -> None:
 
 
 def _endpoint_names(keys: Collection[int]) -> dict[int, str]:
-    rows = Endpoint.objects.using(current().DATABASE).filter(pk__in=keys)
-    return dict(rows.values_list("pk", "public_id"))
+    return _names(Endpoint, keys)
 
 
 def _event_names(keys: Collection[int]) -> dict[int, str]:
-    rows = Event.objects.using(current().DATABASE).filter(pk__in=keys)
-    return dict(rows.values_list("pk", "public_id"))
+    return _names(Event, keys)
+
+
+def _names(model: type[Endpoint] | type[Event], keys: Collection[int]) -> dict[int, str]:
+    """Return public ids; the keys themselves while the database does not answer."""
+    try:
+        rows = model._default_manager.using(current().DATABASE).filter(pk__in=keys)
+        return dict(rows.values_list("pk", "public_id"))
+    except DatabaseError:
+        return {key: str(key) for key in keys}
 
 
 def wake(endpoint_ids: Iterable[int]) -> None:

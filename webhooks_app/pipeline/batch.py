@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from django.db import DataError, IntegrityError
+from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 
 from ..destinations.base import Sent
 from ..destinations.config import EndpointConfig, load_configs
@@ -126,7 +126,9 @@ class Batch:
             while done:
                 try:
                     self._record_one(done[0], alias, configs)
-                except (DataError, IntegrityError):
+                except (OperationalError, InterfaceError, OutcomesKeptError):
+                    raise
+                except Exception:  # whatever is wrong with this one, the next may be fine
                     refused.append(done[0])
                 del done[0]
         finally:

@@ -122,6 +122,16 @@ def test_a_tick_task_wakes_what_is_due(pump: Callable[[], Engine], bell: Bell):
     assert (found.fan_out, list(found.endpoint_ids)) == (True, [endpoint.pk])
 
 
+def test_a_process_looks_for_itself_every_few_seconds(
+    worker: Worker, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]
+):
+    """The queue may be too long for the tick that beat sends."""
+    monkeypatch.setattr(engines, "TICK_SECONDS", 0.05)
+    waiting(EndpointFactory())
+    engine()
+    until(lambda: delivered() == 1)
+
+
 def test_a_straggler_is_handed_over_after_a_tenth_of_a_second(
     pump: Callable[[], Engine], receiver: Receiver, gate: Gate, until: Callable[..., None]
 ):

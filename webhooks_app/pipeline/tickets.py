@@ -120,7 +120,8 @@ class FanOut(Ticket):
         done = self._batch(engine.alias, source)
         self._deliver(engine, done)
         # After its commit the holder looks once more without the lock: who found it taken has gone home.
-        waits = source is not None and not done.failed and has_waiting(source)
+        # An entry that failed is tried again with the next hint, not at once.
+        waits = not done.failed and self._waits(engine.alias, source)
         return done.locked and (done.more or waits)
 
     def _waits(self, alias: str, source: str | None) -> bool:

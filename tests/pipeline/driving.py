@@ -61,14 +61,14 @@ def claimed(lease: Lease) -> dict[int, int]:
     return counts
 
 
-def send(held: Lease, *, configs: Configs | None = None) -> Callable[[], Recorded]:
-    """Send what a lease holds; the returned function records it."""
+def send(held: Lease, *, configs: Configs | None = None, stopping: bool = False) -> Callable[[], Recorded]:
+    """Send what a lease holds, or give it back because the process stops; the returned function records."""
     configs = configs or Configs()
     prepare(ALIAS, held, configs)
     contents = read_contents(ALIAS, {job.event_id for job in (*held.jobs, *held.lost)})
     batch = Batch(held, contents, lambda _: None)
     for job in held.jobs:
-        batch.send(job, configs.get(job.endpoint_id), lambda: False)
+        batch.send(job, configs.get(job.endpoint_id), lambda: stopping)
     return lambda: batch.record(ALIAS, configs)
 
 

@@ -166,6 +166,25 @@ def test_a_fault_in_a_step_ends_neither_the_pump_nor_the_work(
     check_books()
 
 
+@pytest.mark.parametrize("name", ["prepare", "read_contents"])
+def test_a_claim_that_cannot_be_sent_is_given_back(
+    name: str,
+    pump: Callable[[], Engine],
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
+):
+    """It neither keeps its deliveries until it lapses, nor counts against them."""
+    endpoint = EndpointFactory()
+    waiting(endpoint, 2)
+    fail(monkeypatch, engines, name, OperationalError("away"))
+    runner.deliver([endpoint.pk])
+    assert set(Delivery.objects.values_list("lease_token", "lapses", "attempts")) == {(None, 0, 0)}
+    clock.advance(seconds=11)
+    runner.deliver([endpoint.pk])
+    assert len(receiver.requests) == 2
+
+
 def test_a_request_that_raises_keeps_no_place(
     pump: Callable[[], Engine], receiver: Receiver, until: Callable[..., None]
 ):

@@ -122,6 +122,15 @@ def test_only_failures_after_the_last_success_count(order: Any, expected: int, r
     assert state_of(endpoint).consecutive_failures == expected
 
 
+def test_outcomes_count_in_the_order_in_which_they_came_in(receiver: Receiver):
+    endpoint = EndpointFactory(state__consecutive_failures=50)
+    waiting(endpoint, 2)
+    receiver.script(endpoint, FAILED, OK)
+    held = claim(endpoint)
+    send(replace(held, jobs=held.jobs[::-1]))()
+    assert state_of(endpoint).consecutive_failures == 0
+
+
 def test_the_hundredth_failure_over_a_day_disables(receiver: Receiver, bell: Bell):
     """B028"""
     endpoint = EndpointFactory(**failing(98, hours=25))

@@ -129,6 +129,28 @@ def test_a_worker_that_wakes_up_too_late_records_nothing(receiver: Receiver, clo
     assert EndpointState.objects.get().consecutive_failures == 0
 
 
+def test_a_worker_that_wakes_up_too_late_gives_nothing_back(receiver: Receiver, clock: Clock):
+    endpoint = EndpointFactory()
+    waiting(endpoint)
+    zombie = send(claim(endpoint), stopping=True)
+    lapse(clock)
+    rival = claim(endpoint)
+    assert zombie().released == 0
+    assert Delivery.objects.get().lease_token == rival.token
+    assert not claim(endpoint).jobs
+
+
+def test_what_is_given_back_is_due_at_once_and_uses_no_attempt(receiver: Receiver):
+    """B021"""
+    endpoint = EndpointFactory()
+    waiting(endpoint, 3)
+    before = list(Delivery.objects.order_by("pk").values())
+    recorded = send(claim(endpoint), stopping=True)()
+    assert (recorded.released, recorded.wake) == (3, {endpoint.pk})
+    assert list(Delivery.objects.order_by("pk").values()) == before
+    assert not receiver.requests
+
+
 def test_a_late_worker_whose_claim_nobody_took_records(receiver: Receiver, clock: Clock):
     endpoint = EndpointFactory()
     waiting(endpoint)

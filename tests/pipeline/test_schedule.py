@@ -92,6 +92,20 @@ def test_waits_are_spread(receiver: Receiver):
     assert len({round(wait) for wait in waits}) > 50
 
 
+def test_a_success_is_an_end_that_nobody_is_warned_of(receiver: Receiver, caplog: pytest.LogCaptureFixture):
+    ended = []
+
+    def listen(**values: object) -> None:
+        ended.append(values)
+
+    delivery_ended.connect(listen)
+    waiting(EndpointFactory())
+    run_path()
+    delivery_ended.disconnect(listen)
+    assert not ended
+    assert not [line for line in caplog.messages if "ended as" in line]
+
+
 def test_a_success_after_failures_ends_it(receiver: Receiver, clock: Clock):
     endpoint = EndpointFactory()
     (delivery,) = waiting(endpoint)

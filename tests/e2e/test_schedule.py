@@ -94,7 +94,7 @@ def test_one_at_a_time_burns_no_attempt(stage):
     assert stage.receiver.peak["/a"] == 1
     times = [post.at for post in stage.receiver.posts]
     gaps = [later - earlier for earlier, later in pairwise(times)]
-    assert gaps[0] >= 1.5
+    assert 1.5 <= gaps[0] < 3.0
     assert max(gaps[1:]) < 1.0, "one waited for the tick, not for its predecessor"
 
 
@@ -118,7 +118,7 @@ def test_retries_of_a_burst_are_spread(stage):
 
 
 def test_a_fan_out_that_fails_in_the_middle_skips_nothing(stage):
-    """The fourth of ten raises twice: the others go, then it goes too (B040)."""
+    """The fourth of ten raises twice, beside the others and alone: all go, it a bit later (B040)."""
     fault = {
         "at": "webhooks_app.pipeline.fan_out:plan",
         "when": "before",
@@ -127,13 +127,17 @@ def test_a_fan_out_that_fails_in_the_middle_skips_nothing(stage):
         "times": 2,
     }
     stage.endpoint()
-    events = stage.emit(3) + stage.emit(1, type="fourth.event") + stage.emit(6)
+    first = stage.emit(3)
+    fourth = stage.emit(1, type="fourth.event")
+    events = first + fourth + stage.emit(6)
     stage.worker(concurrency=1, faults=[fault])
     stage.tick()
     stage.settle()
     assert stage.struck(fault, 1)
     report = check(stage.receiver.posts, events, endpoints=1)
     assert (report.posts, report.attempts) == (10, 10)
+    failures = stage.rows("SELECT event_id, failures FROM webhooks_app_outboxentry WHERE failures > 0")
+    assert failures == [(fourth[0], 1)]
 
 
 def test_receivers_that_close_idle_connections_cost_no_attempt(make_stage, redis_url):

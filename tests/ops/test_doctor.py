@@ -114,6 +114,15 @@ def test_missing_migrations(monkeypatch):
     assert "migrate --database default" in finding.fix
 
 
+def test_a_missing_table(monkeypatch):
+    real = connection.introspection.table_names
+    kept = [name for name in real() if name != OutboxEntry._meta.db_table]
+    monkeypatch.setattr(connection.introspection, "table_names", lambda *_: kept)
+    finding = worst("database default")
+    assert finding.level is Level.FAILED
+    assert finding.message == f"tables are missing: {OutboxEntry._meta.db_table}"
+
+
 @pytest.mark.django_db(databases=["default", "second"])
 def test_every_outbox_database_is_looked_at(network):
     network(OUTBOX_DATABASES=["default", "second"])

@@ -41,7 +41,7 @@ class Command(BaseCommand):
             asked = {"event_ids": options["events"], "status": options["status"]}
             queued = replay(ACTOR, endpoint, since=since, until=until, **asked)
         except ActionError as error:
-            raise CommandError(f"{error} {error.fix}".strip()) from error
+            raise CommandError(f"{error}. {error.fix}".strip()) from error
         self.stdout.write(str(queued))
 
 

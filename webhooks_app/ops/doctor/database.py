@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from django.db import connections
+from django.apps import apps
+from django.db import connections, router
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
@@ -101,7 +102,16 @@ def _migrations(subject: str, connection: Any) -> Finding:
     if missing:
         fix = f"Run: manage.py migrate --database {connection.alias}"
         return failed(subject, f"migrations are missing: {', '.join(missing)}", fix)
+    absent = _absent_tables(connection)
+    if absent:
+        fix = "The migrations are recorded as applied, the tables are gone: restore them from a backup."
+        return failed(subject, f"tables are missing: {', '.join(absent)}", fix)
     return ok(subject, "all migrations are applied")
+
+
+def _absent_tables(connection: Any) -> list[str]:
+    models = router.get_migratable_models(apps.get_app_config(APP), connection.alias)
+    return sorted({model._meta.db_table for model in models} - set(connection.introspection.table_names()))
 
 
 def check_clock() -> Iterator[Finding]:

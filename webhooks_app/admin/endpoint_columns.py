@@ -1,8 +1,9 @@
 """What lists and pages show of an endpoint and its state; of secrets only that they exist."""
 
-from typing import Any
+from datetime import datetime
 
 from django.contrib import admin
+from django.contrib.admin.utils import display_for_value
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
@@ -11,6 +12,11 @@ from . import shown
 from .endpoint_forms import without_secrets
 
 HEALTH = ("consecutive_failures", "first_failure", "last_failure", "last_success", "window", "held_until")
+
+
+def _moment(at: datetime | None) -> str:
+    """Show a time as the admin shows those of fields; it leaves what a method returns as it is."""
+    return display_for_value(at, "-")
 
 
 class SituationFilter(admin.SimpleListFilter):
@@ -65,19 +71,19 @@ class EndpointColumns:
         return endpoint.state.consecutive_failures
 
     @admin.display(description="first of them")
-    def first_failure(self, endpoint: Endpoint) -> Any:
+    def first_failure(self, endpoint: Endpoint) -> str:
         """Return when the present row of failures began."""
-        return endpoint.state.first_failure_at
+        return _moment(endpoint.state.first_failure_at)
 
     @admin.display(description="last failure")
-    def last_failure(self, endpoint: Endpoint) -> Any:
+    def last_failure(self, endpoint: Endpoint) -> str:
         """Return when an attempt last failed."""
-        return endpoint.state.last_failure_at
+        return _moment(endpoint.state.last_failure_at)
 
     @admin.display(description="last success")
-    def last_success(self, endpoint: Endpoint) -> Any:
+    def last_success(self, endpoint: Endpoint) -> str:
         """Return when an attempt last succeeded."""
-        return endpoint.state.last_success_at
+        return _moment(endpoint.state.last_success_at)
 
     @admin.display(description="requests in flight, at most now")
     def window(self, endpoint: Endpoint) -> int:
@@ -85,9 +91,9 @@ class EndpointColumns:
         return endpoint.state.window
 
     @admin.display(description="silent until")
-    def held_until(self, endpoint: Endpoint) -> Any:
+    def held_until(self, endpoint: Endpoint) -> str:
         """Return until when the receiver asked for silence."""
-        return endpoint.state.hold_until
+        return _moment(endpoint.state.hold_until)
 
     @admin.display(description="headers")
     def headers_shown(self, endpoint: Endpoint) -> str:

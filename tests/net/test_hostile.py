@@ -77,9 +77,9 @@ class TestDrip:
 
     def test_a_receiver_that_never_reads_and_the_callers_deadline(self, serve, transport_to):
         server = serve(lambda connection: connection.pause(5), receive_buffer=4096)
-        soon = time.monotonic() + 0.2
+        soon = time.monotonic() + 1
         result = post(transport_to(server), server, body=b"x" * 8_000_000, deadline=soon)
-        assert (result.error, result.duration_ms < 450) == ("timeout", True)
+        assert (result.error, result.duration_ms < 2000) == ("timeout", True)
 
 
 class TestPour:

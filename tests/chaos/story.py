@@ -24,7 +24,7 @@ class Emitter(Process):
     name = "emitter"
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "tests.e2e.emitter", "0.05"]
+        return [sys.executable, "-m", "tests.e2e.emitter", "0.1"]
 
     def confirmed(self) -> set[str]:
         """Return the ids of the events whose commit the process saw; a line may be cut off by its death."""

@@ -41,18 +41,6 @@ def test_deploy_in_the_middle_of_a_batch(stage, pool):
     assert report.attempts == 24
 
 
-@pytest.mark.parametrize("pool", ["threads", "solo"])
-def test_all_pools_deliver(stage, pool):
-    stage.receiver.on("a", lambda post: Reply(500 if post.attempt == 1 else 200))
-    stage.endpoint()
-    stage.worker(pool=pool, concurrency=2)
-    stage.tick()
-    events = stage.emit(10)
-    stage.settle()
-    report = check(stage.receiver.posts, events, endpoints=1)
-    assert (report.attempts, report.doubled) == (20, 0)
-
-
 def test_parked_deliveries_survive_a_deploy(stage):
     """What waits behind max_in_flight 1 uses no attempt, and leaves in order after the restart (B021)."""
     stage.receiver.on("a", Reply(delay=0.2))

@@ -20,7 +20,7 @@ class Emitter(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self):
-        while not self._stopped.wait(0.01):
+        while not self._stopped.wait(0.03):
             try:
                 self.sure += self._stage.emit(1)
             except Error:
@@ -42,7 +42,7 @@ def test_crash_under_load(make_stage, own_postgres, redis_url):
     stage.tick()
     emitter = Emitter(stage)
     emitter.start()
-    for count in (40, 120):
+    for count in (30, 80):
         stage.until(lambda count=count: len(stage.receiver.posts) >= count, 20, "deliveries flow")
         own_postgres.kill()
         own_postgres.start()

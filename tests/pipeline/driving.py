@@ -21,7 +21,7 @@ from .factories import emit_for
 
 ALIAS = "default"
 # Without `available_apps` every test would recreate the permissions of all apps.
-_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "webhooks_app", "tests.testapp"]
+_APPS = ["webhooks_app", "tests.testapp"]
 committed = pytest.mark.django_db(transaction=True, available_apps=_APPS)
 committed_in_both = pytest.mark.django_db(
     transaction=True, available_apps=_APPS, databases=["default", "second"]

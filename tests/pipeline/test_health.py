@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models import F
 from django.utils import timezone
 
+from webhooks_app.actions import enable as enabling
+from webhooks_app.actions.actor import operator
 from webhooks_app.core.ids import system_event_id
 from webhooks_app.core.policies import STANDARD
 from webhooks_app.destinations import policy as policies
@@ -36,16 +37,8 @@ def set_state(endpoint: Endpoint, **values: Any) -> None:
 
 
 def enable(endpoint: Endpoint) -> None:
-    """What the action does to the state row."""
-    set_state(
-        endpoint,
-        enabled=True,
-        disabled_reason=None,
-        disabled_at=None,
-        consecutive_failures=0,
-        first_failure_at=None,
-        generation=F("generation") + 1,
-    )
+    set_state(endpoint, enabled=False)
+    enabling.enable(operator("system", "test"), endpoint)
 
 
 def failing(failures: int, **ago: float) -> dict[str, Any]:

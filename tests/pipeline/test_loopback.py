@@ -206,11 +206,13 @@ def test_an_engine_delivers_over_sockets_beside_a_hanging_receiver(
 
 
 @committed
-def test_a_task_delivers_over_sockets(pump: Callable[[], Engine], serve: Callable[..., Server]):
+def test_a_task_delivers_over_sockets(
+    pump: Callable[[], Engine], serve: Callable[..., Server], until: Callable[..., None]
+):
     server = serve(answers(reply()))
     endpoint = endpoint_at(server, state__window=30)
     waiting(endpoint, 30)
     runner.deliver([endpoint.pk])
+    until(lambda: Delivery.objects.filter(state="delivered").count() == 30)
     assert len(server.requests) == 30
     assert server.connections <= 30
-    assert Delivery.objects.filter(state="delivered").count() == 30

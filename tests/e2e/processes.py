@@ -109,6 +109,10 @@ class Process:
         """SIGTERM to the main process, as a deploy does."""
         _signal(self.pid, signal.SIGTERM)
 
+    def terminate_all(self) -> None:
+        """SIGTERM to all of it at once."""
+        signal_tree(self.pid, signal.SIGTERM)
+
     def wait(self, seconds: float) -> int:
         """Wait for the end and return the exit code; ProcessError when it does not come."""
         if self._process is None:
@@ -139,8 +143,8 @@ class Process:
     def _end_session(self) -> None:
         if self._process is None:
             return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        for pid in _session(self._process.pid):
+            _signal(pid, signal.SIGKILL)
         self._process.wait(10)
 
 
@@ -190,3 +194,13 @@ class Beat(Process):
 def _signal(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def _session(leader: int) -> list[int]:
+    """Return the processes of a session: Celery's pool processes have groups of their own."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == leader:
+                found.append(int(stat.parent.name))
+    return found

@@ -74,3 +74,37 @@ def test_green_threads_may_serve_other_queues(stage):
     pool = "tests.e2e.green_pool_like_gevent:TaskPool"
     stage.choice.webhooks["QUEUE_NAME"] = "elsewhere"
     stage.worker(pool="custom", queue="mail", environment={"CELERY_CUSTOM_WORKER_POOL": pool})
+
+
+def test_sigterm_to_every_process_of_the_worker(stage):
+    """systemd's default (KillMode=control-group) signals the pool processes too, while requests hang."""
+    release = threading.Event()
+    stage.receiver.on("a", Reply(gate=release))
+    stage.endpoint(policy_overrides=HANG)
+    worker = stage.worker(concurrency=1)
+    events = stage.emit(4)
+    stage.until(lambda: stage.receiver.count("a") == 4, 10, "requests hang")
+    worker.terminate_all()
+    stage.until(lambda: worker.said("Warm shutdown"), 10, "the worker knows")
+    release.set()
+    worker.wait(15)
+    stage.worker(concurrency=1)
+    stage.tick()
+    stage.settle()
+    report = check(stage.receiver.posts, events, endpoints=1)
+    assert report.doubled == 0
+
+
+def test_recycled_pool_processes(stage):
+    """worker_max_tasks_per_child: a process that is replaced records its open requests first."""
+    stage.choice.celery["worker_max_tasks_per_child"] = 2
+    stage.receiver.on("a", Reply(delay=0.4))
+    stage.endpoint()
+    worker = stage.worker(concurrency=1)
+    stage.tick()
+    events = stage.emit(24)
+    first = worker.children
+    stage.settle(40)
+    assert worker.children != first, "nothing was replaced"
+    report = check(stage.receiver.posts, events, endpoints=1)
+    assert (report.attempts, report.doubled) == (24, 0)

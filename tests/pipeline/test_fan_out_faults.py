@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -255,6 +256,20 @@ def lose() -> Iterator[Callable[[str], None]]:
     for alias in ("default", "second"):
         if not connections[alias].is_usable():
             connections[alias].close()
+
+
+@in_both
+@pytest.mark.pg
+@pytest.mark.usefixtures("both")
+def test_times_are_carried_from_a_database_in_another_time_zone():
+    with connections["second"].cursor() as cursor:
+        cursor.execute("SET LOCAL TimeZone = 'Asia/Kolkata'")
+    moment = timezone.now() - timedelta(days=2)
+    EndpointFactory(tenant_id="acme")
+    emit_for("acme", using="second", occurred_at=moment)
+    inline.fan_out()
+    assert Event.objects.get().occurred_at == moment
+    assert Delivery.objects.get().occurred_at == moment
 
 
 @committed_in_both

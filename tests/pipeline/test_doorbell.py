@@ -168,6 +168,21 @@ def test_without_threads_a_dead_broker_is_left_alone_for_a_while(
     assert sorted(broker.published[0].endpoint_ids) == list(range(51))
 
 
+def test_where_no_thread_can_start_the_caller_publishes(broker: FakeQueue, monkeypatch: pytest.MonkeyPatch):
+    class Refused(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    bell = bell_of(broker)
+    with monkeypatch.context() as patch:
+        patch.setattr(doorbell.threading, "Thread", Refused)
+        bell.ring(hints(1))
+    assert [list(each.endpoint_ids) for each in broker.published] == [[1]]
+    bell.ring(hints(2))
+    assert bell.flush(5)
+    assert len(broker.published) == 2
+
+
 def test_silence_lasts_five_seconds():
     assert doorbell.SILENCE == 5.0
     assert doorbell.EXIT_PATIENCE <= 0.5

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.db import transaction
 
 from webhooks_app.core.attempt import AttemptResult
 from webhooks_app.models import Delivery, EndpointState
@@ -270,6 +271,24 @@ def test_a_drain_gives_back_what_was_not_sent_and_records_what_is_open(
     left = Delivery.objects.filter(state="pending")
     assert set(left.values_list("attempts", "lapses", "lease_token")) == {(0, 0, None)}
     check_books()
+
+
+@pytest.mark.pg
+def test_a_row_that_somebody_locks_is_left_alone_for_a_moment(
+    pump: Callable[[], Engine], receiver: Receiver, bell: Bell, until: Callable[..., None]
+):
+    busy, free = EndpointFactory(), EndpointFactory()
+    for endpoint in (busy, free):
+        waiting(endpoint, 2)
+    bell.take()
+    with transaction.atomic():
+        EndpointState.objects.select_for_update().get(pk=busy.pk)
+        runner.deliver([busy.pk, free.pk])
+        until(lambda: len(receiver.to(free)) == 2)
+        assert bell.take().later == {busy.pk: 1.0}
+        again = seconds(lambda: runner.deliver([busy.pk, free.pk]))
+    assert again < 0.2
+    until(lambda: runner.deliver([busy.pk]) or len(receiver.to(busy)) == 2)
 
 
 def test_a_drain_waits_no_longer_than_it_may(pump: Callable[[], Engine], receiver: Receiver, gate: Gate):

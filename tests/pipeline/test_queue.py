@@ -1,15 +1,19 @@
 """Where hints go: messages for Celery, work at once for tests, tickets for `webhooks_run`."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import celery
 import pytest
 from django.db import transaction
+from kombu.exceptions import OperationalError
 
 from tests.celeryapp import app
+from webhooks_app import beat_schedule
 from webhooks_app.destinations import https
 from webhooks_app.events import emit
 from webhooks_app.models import Delivery
@@ -93,6 +97,57 @@ def test_after_a_failure_it_dials_anew(messages: Callable[[], list[Any]], monkey
     sender.publish(hints(fan_out=True))
     assert sender._producer is not first
     assert len(messages()) == 2
+
+
+@pytest.mark.parametrize("transport", ["redis", "rediss", "amqp"])
+def test_a_frozen_redis_holds_the_publisher_for_a_moment_only(transport: str):
+    """B011: the broker's options are the host's, so the sender brings its own."""
+    asked: list[dict[str, Any]] = []
+
+    class App:
+        class conf:
+            broker_transport_options = {"socket_timeout": 120, "visibility_timeout": 9}
+
+        def connection_for_write(self, **options: Any) -> Any:
+            asked.append(options)
+            return type("Connection", (), {"transport_cls": transport})
+
+    queue._connection(App())
+    options = asked[-1]["transport_options"]
+    assert asked[-1]["connect_timeout"] <= 0.5
+    assert options["visibility_timeout"] == 9
+    if transport.startswith("redis"):
+        assert max(options["socket_timeout"], options["socket_connect_timeout"]) <= 0.5
+        assert not options["retry_on_timeout"]
+
+
+@pytest.fixture
+def other_app(monkeypatch: pytest.MonkeyPatch) -> celery.Celery:
+    """Make another Celery app the current one."""
+    other = celery.Celery("other", set_as_current=False)
+    monkeypatch.setattr(celery, "current_app", other)
+    return other
+
+
+def test_reaching_the_broker():
+    queue.ping(1.0)
+
+
+def test_a_broker_that_is_not_there(other_app: celery.Celery):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        other_app.conf.broker_url = f"redis://127.0.0.1:{closed.getsockname()[1]}/0"
+        with pytest.raises(OperationalError):
+            queue.ping(0.5)
+
+
+def test_the_hosts_periodic_tasks(other_app: celery.Celery):
+    other_app.conf.beat_schedule = beat_schedule()
+    assert queue.scheduled_tasks() == {"webhooks_app.tick", "webhooks_app.prune"}
+    other_app.conf.beat_schedule = {}
+    assert queue.scheduled_tasks() == frozenset()
+    other_app.conf.beat_scheduler = "django_celery_beat.schedulers:DatabaseScheduler"
+    assert queue.scheduled_tasks() is None
 
 
 def test_merging_forgets_nothing():

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from webhooks_app import __version__
 from webhooks_app.core.attempt import AttemptResult
+from webhooks_app.destinations.config import load_configs
 from webhooks_app.destinations.sealing import seal_header, seal_secret
 from webhooks_app.models import Delivery, Endpoint, EndpointSecret, EndpointState, OutboxEntry
 from webhooks_app.pipeline import inline, sending
@@ -286,6 +287,16 @@ def test_a_changed_url_is_used_from_the_next_lease_on(receiver: Receiver, clock:
     send(claim(endpoint), configs=configs)()
     assert [request.url for request in receiver.requests] == [endpoint.url, "https://new.example/hook"]
     assert Delivery.objects.get().state == "delivered"
+
+
+def test_a_process_keeps_a_bounded_number_of_configurations():
+    configs = Configs(size=2)
+    endpoints = EndpointFactory.create_batch(3)
+    for endpoint in (*endpoints, endpoints[1]):
+        configs.add(load_configs("default", [endpoint.pk]))
+    assert configs.missing({endpoint.pk: 1 for endpoint in endpoints}) == [endpoints[0].pk]
+    assert configs.missing({endpoints[2].pk: 2}) == [endpoints[2].pk]
+    assert SECRET not in repr(configs.get(endpoints[2].pk))
 
 
 def test_custom_headers_travel_and_secret_ones_are_opened(receiver: Receiver):

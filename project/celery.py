@@ -1,4 +1,4 @@
-"""The Celery app: `celery -A project worker -Q webhooks,webhooks.slow,webhooks.bulk` and `… beat`."""
+"""The Celery app: `celery -A project worker -Q webhooks` and `… beat`."""
 
 import os
 

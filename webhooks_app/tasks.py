@@ -4,8 +4,9 @@ import logging
 from typing import Any
 
 from celery import shared_task, signals
+from django.core.checks import run_checks
 
-from .conf import current
+from . import conf
 from .pipeline import runner
 from .pipeline.engine import shut_down
 from .pipeline.queue import DELIVER, FAN_OUT, PRUNE, TICK
@@ -52,17 +53,22 @@ def drain(**_: Any) -> None:
         logger.error("some requests were not recorded in time; they are sent again")
 
 
-@signals.worker_init.connect(dispatch_uid="webhooks_app.pools")
-def refuse_green_threads(sender: Any, **_: Any) -> None:
-    """End a gevent or eventlet worker that is to serve the webhook queue; other queues are not our business.
+@signals.worker_init.connect(dispatch_uid="webhooks_app.start")
+def refuse_to_start(sender: Any, **_: Any) -> None:
+    """End a worker that could not serve the webhook queue; workers of other queues are not our business.
 
     Raises:
-        SystemExit: sending needs real threads: one slow database call would hold up every green thread.
+        SystemExit: a system check found an error, or the pool has green threads: one slow database call
+            would hold up all of them.
     """
+    if conf.load()[0].QUEUE_NAME not in sender.app.amqp.queues.consume_from:
+        return
+    errors = [each for each in run_checks(tags=["webhooks"]) if each.is_serious()]
+    if errors:
+        raise SystemExit("\n".join(f"{each.id}: {each.msg}\n\t{each.hint}" for each in errors))
     pool = sender.pool_cls if isinstance(sender.pool_cls, str) else sender.pool_cls.__module__
-    serves = current().QUEUE_NAME in sender.app.amqp.queues.consume_from
-    if serves and any(name in pool for name in GREEN_POOLS):
+    if any(name in pool for name in GREEN_POOLS):
         raise SystemExit(
-            f"webhooks_app: a {pool} pool cannot send webhooks. Serve the queue {current().QUEUE_NAME} "
+            f"webhooks_app: a {pool} pool cannot send webhooks. Serve the queue {conf.current().QUEUE_NAME} "
             "with a prefork, threads or solo worker, and keep it out of this worker's -Q."
         )

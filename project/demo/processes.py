@@ -13,7 +13,7 @@ from typing import Self
 from project.demo.environment import ROOT, Run
 
 GUARD = Path(__file__).with_name("guard.py")
-QUEUES = "webhooks,webhooks.slow,webhooks.bulk"
+QUEUES = "webhooks"
 STOP_SECONDS = 6.0
 
 

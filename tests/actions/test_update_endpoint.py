@@ -1,6 +1,10 @@
 """Updating: only what is named changes, a new URL needs care, secrets cannot be read back."""
 
+from datetime import timedelta
+from uuid import uuid4
+
 import pytest
+from django.utils import timezone
 
 from tests.actions.builders import OPERATOR, URL, make_delivery, make_endpoint, tenant, together
 from webhooks_app.actions.actor import WEBHOOKS_READ
@@ -86,6 +90,17 @@ def test_a_new_url_while_deliveries_are_open_needs_a_word():
     assert caught.value.code == "deliveries_pending"
     assert (Endpoint.objects.get().url, Endpoint.objects.get().description) == (URL, "")
     assert update_endpoint(tenant(), row, {"url": OTHER, "retarget_pending": True}).url == OTHER
+
+
+def test_a_new_url_gets_what_waits_at_once():
+    row = make_endpoint()
+    later = timezone.now() + timedelta(hours=8)
+    waiting = make_delivery(row, due_at=later, attempts=7)
+    sending = make_delivery(row, due_at=later, lease_token=uuid4(), lease_until=later)
+    update_endpoint(tenant(), row, {"url": OTHER, "retarget_pending": True})
+    waiting.refresh_from_db()
+    sending.refresh_from_db()
+    assert (waiting.due_at <= timezone.now(), waiting.attempts, sending.due_at) == (True, 7, later)
 
 
 def test_ended_deliveries_do_not_hold_a_url_up():

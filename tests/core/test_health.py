@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhooks_app.core.attempt import AttemptResult
-from webhooks_app.core.health import FIRST_WINDOW, Health, HealthFacts, is_slow, next_window, should_disable
+from webhooks_app.core.health import (
+    FIRST_WINDOW,
+    SLOW_WINDOW,
+    Health,
+    HealthFacts,
+    Pace,
+    next_window,
+    pace_of,
+    should_disable,
+    worst,
+)
 from webhooks_app.core.policies import STANDARD
 
 NOW = datetime(2026, 10, 22, 10, tzinfo=UTC)
@@ -16,54 +26,73 @@ DAY = timedelta(hours=24)
 
 
 @pytest.mark.parametrize(
-    ("window", "slow", "cap", "expected"),
+    ("window", "pace", "cap", "expected"),
     [
-        (4, False, 100, 8),
-        (64, False, 100, 100),
-        (100, False, 100, 100),
-        (100, True, 100, 50),
-        (3, True, 100, 1),
-        (1, True, 100, 1),
-        (1, False, 1, 1),
-        (4, False, 2, 2),
-        (64, True, 2, 2),
-        (0, False, 10, 1),
+        (4, "quick", 100, 8),
+        (64, "quick", 100, 100),
+        (100, "quick", 100, 100),
+        (100, "silent", 100, 50),
+        (3, "silent", 100, 1),
+        (1, "silent", 100, 1),
+        (1, "quick", 1, 1),
+        (4, "quick", 2, 2),
+        (64, "silent", 2, 2),
+        (0, "quick", 10, 1),
+        (100, "slow", 100, 50),
+        (9, "slow", 100, 7),
+        (7, "slow", 100, 7),
+        (4, "slow", 100, 7),
+        (1, "slow", 100, 2),
+        (7, "slow", 3, 3),
     ],
 )
-def test_next_window(window: int, slow: bool, cap: int, expected: int) -> None:
-    assert next_window(window, slow, cap) == expected
+def test_next_window(window: int, pace: Pace, cap: int, expected: int) -> None:
+    assert next_window(window, pace, cap) == expected
 
 
-@given(st.integers(0, 10**6), st.booleans(), st.integers(1, 10**4))
-def test_the_window_stays_from_one_to_the_cap(window: int, slow: bool, cap: int) -> None:
-    assert 1 <= next_window(window, slow, cap) <= cap
+@given(st.integers(0, 10**6), st.sampled_from(("quick", "slow", "silent")), st.integers(1, 10**4))
+def test_the_window_stays_from_one_to_the_cap(window: int, pace: Pace, cap: int) -> None:
+    assert 1 <= next_window(window, pace, cap) <= cap
+
+
+@given(st.integers(1, 1000))
+def test_a_slow_receiver_that_answers_settles_at_seven(window: int) -> None:
+    for _ in range(12):
+        window = next_window(window, "slow", 1000)
+    assert window == SLOW_WINDOW == 7
+
+
+def test_the_worst_pace_decides() -> None:
+    assert worst(["quick", "silent", "slow"]) == "silent"
+    assert worst(["quick", "slow"]) == "slow"
+    assert worst([]) == "quick"
 
 
 def test_a_fast_endpoint_reaches_the_default_cap_in_five_records() -> None:
     window = FIRST_WINDOW
     assert window == 4
     for _ in range(5):
-        window = next_window(window, False, 100)
+        window = next_window(window, "quick", 100)
     assert window == 100
 
 
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        (AttemptResult(duration_ms=1000), False),
-        (AttemptResult(duration_ms=1001), True),
-        (AttemptResult(error="status_5xx", http_status=500, duration_ms=20), False),
-        (AttemptResult(error="timeout", duration_ms=300), True),
-        (AttemptResult(error="connect", detail="connect_timeout"), True),
-        (AttemptResult(error="dns", detail="dns_timeout"), True),
-        (AttemptResult(error="tls", detail="timeout"), True),
-        (AttemptResult(error="connect", detail="refused"), False),
-        (AttemptResult(error="tls", detail="expired"), False),
-        (AttemptResult(error="invalid_response", detail="timeout"), False),
+        (AttemptResult(duration_ms=1000), "quick"),
+        (AttemptResult(duration_ms=1001), "slow"),
+        (AttemptResult(error="status_5xx", http_status=500, duration_ms=20), "quick"),
+        (AttemptResult(error="timeout", duration_ms=300), "silent"),
+        (AttemptResult(error="connect", detail="connect_timeout"), "silent"),
+        (AttemptResult(error="dns", detail="dns_timeout"), "silent"),
+        (AttemptResult(error="tls", detail="timeout"), "silent"),
+        (AttemptResult(error="connect", detail="refused"), "quick"),
+        (AttemptResult(error="tls", detail="expired"), "quick"),
+        (AttemptResult(error="invalid_response", detail="timeout"), "quick"),
     ],
 )
-def test_is_slow(result: AttemptResult, expected: bool) -> None:
-    assert is_slow(result) is expected
+def test_pace(result: AttemptResult, expected: Pace) -> None:
+    assert pace_of(result) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from webhooks_app.actions.actor import operator
 from webhooks_app.core.ids import system_event_id
 from webhooks_app.core.policies import STANDARD
 from webhooks_app.destinations import policy as policies
-from webhooks_app.models import Delivery, Endpoint, EndpointState, Event
+from webhooks_app.models import AuditEntry, Delivery, Endpoint, EndpointState, Event
 from webhooks_app.pipeline import inline
 from webhooks_app.signals import endpoint_disabled
 
@@ -59,18 +59,28 @@ def test_the_window_doubles_up_to_the_cap(receiver: Receiver):
     assert sizes == [4, 8, 16, 20, 20]
 
 
-@pytest.mark.parametrize("slow", [TIMEOUT, reply(200, duration_ms=1001), reply(500, duration_ms=9000)])
-def test_a_slow_answer_halves_the_window(slow: Any, receiver: Receiver):
+def test_silence_halves_the_window(receiver: Receiver):
     endpoint = EndpointFactory(state__window=16)
     waiting(endpoint, 3)
-    receiver.script(endpoint, OK, slow)
+    receiver.script(endpoint, OK, TIMEOUT)
     attempt(endpoint)
     assert state_of(endpoint).window == 8
     for _ in range(5):
         waiting(endpoint)
-        receiver.script(endpoint, slow)
+        receiver.script(endpoint, TIMEOUT)
         attempt(endpoint)
     assert state_of(endpoint).window == 1
+
+
+@pytest.mark.parametrize("window", [1, 4, 100])
+@pytest.mark.parametrize("slow", [reply(200, duration_ms=1001), reply(500, duration_ms=9000)])
+def test_slow_answers_lead_to_a_window_of_seven(slow: Any, window: int, receiver: Receiver):
+    endpoint = EndpointFactory(state__window=window)
+    for _ in range(6):
+        waiting(endpoint)
+        receiver.script(endpoint, slow)
+        attempt(endpoint)
+    assert state_of(endpoint).window == 7
 
 
 @pytest.mark.parametrize("quick", [reply(200, duration_ms=1000), reply(500)])
@@ -145,7 +155,14 @@ def test_the_hundredth_failure_over_a_day_disables(receiver: Receiver, bell: Bel
     assert state.disabled_at is not None
     assert told == [(endpoint.public_id, "failing")]
     assert bell.take().fan_out
-    assert Event.objects.filter(type="webhook.disabled").count() == 1
+    event = Event.objects.get(type="webhook.disabled")
+    entry = AuditEntry.objects.get(action="webhook.disabled")
+    assert (entry.actor_kind, entry.target_id, entry.tenant_id) == (
+        "system",
+        endpoint.public_id,
+        endpoint.tenant_id,
+    )
+    assert entry.details == {"reason": "failing", "event_id": event.public_id}
     endpoint_disabled.disconnect(listen)
 
 

@@ -142,8 +142,8 @@ def test_the_time_of_a_lease_is_read_after_the_wait_for_its_lock():
 
     def lease() -> tuple[object, object]:
         locked.wait(5)
-        threading.Timer(0.08, done.set).start()
         before = path_clock.db_now("default")
+        threading.Timer(0.08, done.set).start()
         return before, claim(endpoint)
 
     _, (before, held) = in_threads(lambda: hold_row(endpoint, locked, done), lease)

@@ -17,7 +17,7 @@ from webhooks_app.core.attempt import AttemptResult
 from webhooks_app.destinations.config import load_configs
 from webhooks_app.destinations.sealing import seal_header, seal_secret
 from webhooks_app.models import Delivery, Endpoint, EndpointSecret, EndpointState, OutboxEntry
-from webhooks_app.pipeline import inline, sending
+from webhooks_app.pipeline import announce, inline, sending
 from webhooks_app.pipeline.sending import Configs
 from webhooks_app.signals import attempt_recorded
 
@@ -241,8 +241,10 @@ def test_a_secret_that_does_not_open_sends_nothing(
     receiver: Receiver,
     configure: Callable[..., None],
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     """B065, B072"""
+    monkeypatch.setattr(announce, "_next_word_at", 0.0)
     endpoint = EndpointFactory(state__consecutive_failures=5)
     fault(endpoint, configure)
     (delivery,) = waiting(endpoint)
@@ -258,6 +260,7 @@ def test_a_secret_that_does_not_open_sends_nothing(
         None,
     )
     assert EndpointState.objects.get(pk=endpoint.pk).consecutive_failures == 5
+    assert f"no master key opens the secrets of webhook {endpoint.public_id}" in caplog.text
     assert SECRET not in caplog.text
 
 

@@ -14,6 +14,7 @@ from . import audit, endpoint_fields, endpoint_headers
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .disable import disable
 from .enable import enable
+from .ending import unleased
 from .endpoint_changes import FRESH_HEALTH, change, change_state
 from .faults import Faults
 from .locking import locked
@@ -89,6 +90,10 @@ def _retarget(
             fix="Wait for them to end, or send retarget_pending: true to let the new URL have them.",
         )
     change_state(alias, state, FRESH_HEALTH, new_life=True)
+    # What the old URL refused says nothing of the new one.
+    now = clock.db_now(alias)
+    open_ones = Delivery.objects.using(alias).filter(unleased(now), endpoint=endpoint, state=PENDING)
+    open_ones.filter(due_at__gt=now).update(due_at=now)
     doorbell.ring_on_commit(alias, endpoint_ids=[endpoint.pk])
     return {"old": _host(endpoint.url), "new": target.host, "retargeted": waiting}
 

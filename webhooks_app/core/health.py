@@ -1,5 +1,6 @@
 """Health of an endpoint: how many requests at once, and when lasting failure disables it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -8,9 +9,14 @@ from .attempt import AttemptResult
 from .policies import Policy
 
 Health = Literal["success", "failure", "none"]
+Pace = Literal["quick", "slow", "silent"]
 
 FIRST_WINDOW = 4
 SLOW_MS = 1000
+# Just below the window from which an endpoint may use all senders of a process.
+SLOW_WINDOW = 7
+
+_PACES: tuple[Pace, ...] = ("quick", "slow", "silent")
 
 _NEVER_OPENED = frozenset({"dns", "tls", "connect"})
 
@@ -46,17 +52,26 @@ def should_disable(
     return now - first_failure_at >= timedelta(seconds=rule.span)
 
 
-def is_slow(result: AttemptResult) -> bool:
-    """Whether the receiver held a connection for over a second or let a timeout (of any phase) pass."""
-    if result.duration_ms > SLOW_MS or result.error == "timeout":
-        return True
-    return result.error in _NEVER_OPENED and result.detail.endswith("timeout")
+def pace_of(result: AttemptResult) -> Pace:
+    """Return how the receiver kept us waiting: `silent` is a timeout of any phase, `slow` over a second."""
+    if result.error == "timeout" or (result.error in _NEVER_OPENED and result.detail.endswith("timeout")):
+        return "silent"
+    return "slow" if result.duration_ms > SLOW_MS else "quick"
 
 
-def next_window(window: int, slow: bool, cap: int) -> int:
-    """Return how many requests may be open after a record: half as many when it was slow, else twice.
+def worst(paces: Iterable[Pace]) -> Pace:
+    """Return the pace that decides for a record; `quick` when there is none."""
+    return max(paces, key=_PACES.index, default="quick")
 
-    Stays from 1 to ``cap`` (the endpoint's ``max_in_flight``), also when ``cap`` was lowered meanwhile.
+
+def next_window(window: int, pace: Pace, cap: int) -> int:
+    """Return how many requests may be open after a record.
+
+    Twice as many after quick answers, half as many after silence. A receiver that answers, only slowly, does
+    its work: it settles at SLOW_WINDOW, from above and from below. Stays from 1 to ``cap`` (the endpoint's
+    ``max_in_flight``), also when ``cap`` was lowered meanwhile.
     """
-    wanted = window // 2 if slow else window * 2
+    wanted = window // 2 if pace == "silent" else window * 2
+    if pace == "slow":
+        wanted = max(SLOW_WINDOW, window // 2) if window > SLOW_WINDOW else min(SLOW_WINDOW, window * 2)
     return max(1, min(wanted, cap))

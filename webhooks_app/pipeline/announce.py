@@ -1,6 +1,7 @@
 """What the path tells others after a commit: log lines, signals, wakes."""
 
 import logging
+import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
@@ -20,6 +21,7 @@ logger = logging.getLogger("webhooks_app.deliveries")
 def recorded(result: Recorded, now: datetime) -> None:
     """Tell of a committed record; the wakes first, for they matter most."""
     doorbell.ring(fan_out=bool(result.disabled), endpoint_ids=result.wake, later=result.later)
+    _unsealed(result.attempts)
     if attempt_recorded.has_listeners(Attempt):
         names = _endpoint_names({each.job.endpoint_id for each in result.attempts})
         for each in result.attempts:
@@ -41,6 +43,20 @@ def _attempt(each: Judged, endpoint_id: str) -> None:
         http_status=each.result.http_status,
         duration_ms=each.result.duration_ms,
     )
+
+
+def _unsealed(attempts: Iterable[Judged]) -> None:
+    """Say that secrets do not open, at most once a minute: nothing is sent until an operator acts."""
+    global _next_word_at
+    closed = {each.job.endpoint_id for each in attempts if each.outcome.error == "secret_unavailable"}
+    now = time.monotonic()
+    if closed and now >= _next_word_at:
+        _next_word_at = now + 60.0
+        names = ", ".join(sorted(_endpoint_names(closed).values())[:10])
+        logger.error("no master key opens the secrets of webhook %s; see webhooks_doctor", names)
+
+
+_next_word_at = 0.0
 
 
 def _disabled(reasons: Mapping[int, str]) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
+from ..core.health import SLOW_WINDOW
 from ..core.policies import Policy
 
 T = TypeVar("T")
@@ -13,7 +14,7 @@ T = TypeVar("T")
 # Half of the usual max_in_flight: a second process finds room, and sends while the first records.
 BATCH = 50
 BATCH_IN_ALL = 200
-CAUTIOUS_WINDOW = 8
+CAUTIOUS_WINDOW = SLOW_WINDOW + 1
 # Live work may take 70 % of a grant, retries are sure of 20 %, bulk of 10 %; unused shares pass on.
 SHARES = (7, 2, 1)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..core.health import HealthFacts, next_window, should_disable
+from ..core.health import HealthFacts, next_window, should_disable, worst
 from . import clock
 from .dialect import Dialect
 from .gates import Gate
@@ -89,7 +89,7 @@ def _apply(state: StateRow, outcomes: Sequence[Judged], gate: Gate, now: datetim
 
 
 def _move_window(state: StateRow, outcomes: Sequence[Judged], gate: Gate) -> None:
-    window = next_window(state.window, any(each.slow for each in outcomes), gate.max_in_flight)
+    window = next_window(state.window, worst(each.pace for each in outcomes), gate.max_in_flight)
     if window != state.window:
         state.window, state.changed = window, True
 

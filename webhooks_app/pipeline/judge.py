@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from ..core.attempt import AttemptResult
 from ..core.decide import Facts, Outcome, decide
-from ..core.health import is_slow
+from ..core.health import Pace, pace_of
 from .claim import DAY
 from .gates import Gate
 from .work import Done, Job
@@ -22,7 +22,7 @@ class Judged:
     done: Done
     outcome: Outcome
     result: AttemptResult
-    slow: bool
+    pace: Pace
 
 
 def judge(done: Done, gate: Gate, *, jitter: float) -> Judged:
@@ -40,7 +40,7 @@ def judge(done: Done, gate: Gate, *, jitter: float) -> Judged:
         replay_until=_moment(job.occurred + gate.retention_days * DAY),
     )
     outcome = decide(gate.policy, facts, result, now=done.finished_at, jitter=jitter)
-    return Judged(job, done, outcome, result, is_slow(result))
+    return Judged(job, done, outcome, result, pace_of(result))
 
 
 def _moment(seconds: float) -> datetime:

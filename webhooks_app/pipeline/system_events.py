@@ -1,10 +1,12 @@
 """Events the sender itself makes, written straight into the index with their body."""
 
 from datetime import datetime
+from json import dumps
 
 from ..conf import current
 from ..core import envelope
 from ..core.ids import system_event_id
+from ..ids import new_id
 from .health import StateRow
 from .judge import Judged
 from .tenancy import partners_of
@@ -26,6 +28,21 @@ _TYPES = {
     "body": "bytea",
     "about_endpoint_id": "bigint",
     "fan_out_cursor": "bigint",
+}
+
+
+_AUDIT_TYPES = {
+    "public_id": "text",
+    "action": "text",
+    "actor_kind": "text",
+    "actor_id": "text",
+    "target_type": "text",
+    "target_id": "text",
+    "tenant_id": "text",
+    "partner_id": "text",
+    "request_id": "text",
+    "details": "jsonb",
+    "created_at": "timestamptz",
 }
 
 
@@ -59,6 +76,10 @@ def announce_disabled(tx: Tx, lease: Lease, state: StateRow) -> None:
     }
     row = tuple(values[column] for column in _TYPES)
     tx.insert("webhooks_app_event", _TYPES, [row], tail="ON CONFLICT (public_id) DO NOTHING")
+    details = {"reason": state.disabled_reason, "event_id": event_id}
+    target = (public_id, tenant_id, None if tenant_id is not None else partner_id)
+    entry = (new_id("aud"), DISABLED, "system", "deliveries", "webhook", *target, "", dumps(details), moment)
+    tx.insert("webhooks_app_auditentry", _AUDIT_TYPES, [entry])
 
 
 def _id(public_id: str, trigger: Judged) -> str:

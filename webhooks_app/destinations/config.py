@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from json import dumps
+from typing import Any
 
 from ..core.policies import Policy
 from ..core.sealing import SealingError
@@ -48,16 +49,22 @@ class EndpointConfig:
         return [key.signing for key in self.keys if key.expires_at is None or key.expires_at > now]
 
 
+# Tuples, not model instances: with ten thousand endpoints the instances would cost a third of a delivery.
+_ENDPOINT = ("id", "public_id", "revision", "kind", "url", "method", "policy", "policy_overrides", "headers")
+_SECRET = ("id", "endpoint_id", "version", "scheme", "sealed", "expires_at")
+
+
 def load_configs(alias: str, ids: Collection[int]) -> dict[int, EndpointConfig]:
     """Read endpoints with their secrets; two queries. Endpoints that are gone are left out."""
-    secrets: dict[int, list[EndpointSecret]] = {}
-    for secret in EndpointSecret.objects.using(alias).filter(endpoint_id__in=ids).order_by("-version"):
+    secrets: dict[int, list[Any]] = {}
+    rows = EndpointSecret.objects.using(alias).filter(endpoint_id__in=ids).order_by("-version")
+    for secret in rows.values_list(*_SECRET, named=True):
         secrets.setdefault(secret.endpoint_id, []).append(secret)
-    endpoints = Endpoint.objects.using(alias).filter(id__in=ids)
+    endpoints = Endpoint.objects.using(alias).filter(id__in=ids).values_list(*_ENDPOINT, named=True)
     return {endpoint.id: _config(endpoint, secrets.get(endpoint.id, [])) for endpoint in endpoints}
 
 
-def _config(endpoint: Endpoint, secrets: list[EndpointSecret]) -> EndpointConfig:
+def _config(endpoint: Any, secrets: list[Any]) -> EndpointConfig:
     keys: tuple[Key, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
     fault = ""
@@ -82,7 +89,7 @@ def _config(endpoint: Endpoint, secrets: list[EndpointSecret]) -> EndpointConfig
     )
 
 
-def _keys(endpoint: Endpoint, secrets: list[EndpointSecret]) -> Iterator[Key]:
+def _keys(endpoint: Any, secrets: list[Any]) -> Iterator[Key]:
     """Open the keys, newest first. An older one that does not open is left out, or no rotation would heal."""
     for place, secret in enumerate(secrets):
         try:
@@ -92,12 +99,12 @@ def _keys(endpoint: Endpoint, secrets: list[EndpointSecret]) -> Iterator[Key]:
                 raise
 
 
-def _key(endpoint: Endpoint, secret: EndpointSecret) -> Key:
+def _key(endpoint: Any, secret: Any) -> Key:
     text = open_secret(endpoint.public_id, secret.version, secret.sealed)
     return Key(SigningKey(parse(text), secret.scheme), secret.expires_at, secret.id)
 
 
-def _header(endpoint: Endpoint, header: dict[str, str]) -> tuple[str, str]:
+def _header(endpoint: Any, header: dict[str, str]) -> tuple[str, str]:
     if header.get("secret"):
         return header["name"], open_header(endpoint.public_id, header["name"], header["sealed"])
     return header["name"], header["value"]

@@ -1,5 +1,6 @@
 """Steps of the path, one at a time, in the test's own thread or in several."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,7 +10,7 @@ from django.db import connections
 
 from webhooks_app.models import Attempt, Delivery, Endpoint
 from webhooks_app.pipeline import inline
-from webhooks_app.pipeline.batch import Batch, prepare
+from webhooks_app.pipeline.batch import Batch, OutcomesKeptError, prepare
 from webhooks_app.pipeline.contents import read_contents
 from webhooks_app.pipeline.gates import Room
 from webhooks_app.pipeline.lease import lease
@@ -70,6 +71,13 @@ def send(held: Lease, *, configs: Configs | None = None, stopping: bool = False)
     for job in held.jobs:
         batch.send(job, configs.get(job.endpoint_id), lambda: stopping)
     return lambda: batch.record(ALIAS, configs)
+
+
+def insist(record: Callable[[], Recorded]) -> Recorded:
+    """Record; what was kept because somebody had the row locked is recorded with the next try."""
+    while True:
+        with contextlib.suppress(OutcomesKeptError):
+            return record()
 
 
 def attempt(*endpoints: Endpoint) -> Recorded:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from webhooks_app.pipeline import tick
 from webhooks_app.pipeline.fan_out import fan_out_batch, fan_out_own
 
 from .conftest import Clock
-from .driving import ALIAS, check_books, claim, committed, in_threads, run_path, send
+from .driving import ALIAS, check_books, claim, committed, in_threads, insist, run_path, send
 from .factories import EndpointFactory, emit_for
 from .receiver import OK, TIMEOUT, Receiver, headers_of, reply
 
@@ -89,7 +90,7 @@ class Crowd:
         while self.busy():
             held = claim(*random.sample(self.endpoints, 3))
             if held.jobs:
-                send(held)()
+                insist(send(held))
 
     def cancel(self) -> None:
         while self.busy():
@@ -156,7 +157,7 @@ def test_failures_from_eight_workers_are_all_counted(receiver: Receiver):
     emit_for(endpoint, 80)
     run_fan_out()
     records = [send(claim_ten(endpoint)) for _ in range(8)]
-    in_threads(*records)
+    in_threads(*[partial(insist, record) for record in records])
     assert EndpointState.objects.get().consecutive_failures == 80
     assert set(Delivery.objects.values_list("attempts", "step")) == {(1, 1)}
 
@@ -172,7 +173,7 @@ def test_many_workers_at_the_threshold_disable_once(receiver: Receiver):
     emit_for(endpoint, 80)
     run_fan_out()
     records = [send(claim_ten(endpoint)) for _ in range(8)]
-    results = in_threads(*records)
+    results = in_threads(*[partial(insist, record) for record in records])
     assert sum(len(each.disabled) for each in results) == 1
     state = EndpointState.objects.get()
     assert (state.enabled, state.disabled_reason, state.generation) == (False, "failing", 2)

@@ -14,7 +14,7 @@ from webhooks_app.models import Delivery, Endpoint, EndpointState
 from webhooks_app.pipeline import clock as path_clock
 from webhooks_app.pipeline.batch import OutcomesKeptError
 
-from .driving import claim, committed, in_threads, run_path, send, waiting
+from .driving import claim, committed, in_threads, insist, run_path, send, waiting
 from .factories import EndpointFactory
 from .receiver import Receiver, reply
 
@@ -49,7 +49,7 @@ def work_off(endpoints: list[Endpoint], seconds: float = 20) -> Callable[[], int
             held = claim(*endpoints)
             sent += len(held.jobs)
             if held.jobs:
-                send(held)()
+                insist(send(held))
         return sent
 
     return run

@@ -160,6 +160,16 @@ def test_a_crowded_endpoint_is_woken_in_a_moment_once(clock: Clock):
     assert EndpointState.objects.get(pk=slow.pk).woken_until is None
 
 
+def test_one_at_a_time_goes_in_order_and_waiting_costs_no_attempt(receiver: Receiver):
+    """B042"""
+    endpoint = EndpointFactory(max_in_flight=1)
+    refs = emit_for(endpoint, 10)
+    inline.fan_out()
+    inline.deliver([endpoint.pk])
+    assert receiver.ids() == [ref.id for ref in refs]
+    assert set(Delivery.objects.values_list("attempts", "state")) == {(1, "delivered")}
+
+
 def test_hundreds_of_endpoints_are_delivered_in_one_go(receiver: Receiver):
     endpoints = EndpointFactory.create_batch(230, tenant_id="acme")
     emit_for("acme")

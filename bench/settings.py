@@ -38,4 +38,6 @@ WEBHOOKS = {
     "EXTRA_PORTS": [int(port) for port in os.environ["BENCH_PORTS"].split(",")],
     "CA_BUNDLE": os.environ["BENCH_CA"],
     "MAX_ENDPOINTS": 1_000_000,
+    # As on a machine that only runs workers; BENCH_PIN=0 measures without.
+    "PIN_TO_CORE": os.environ.get("BENCH_PIN", "1") == "1",
 }

@@ -50,6 +50,7 @@ class Settings:
     TRANSPORT: str = "requests"
     SENDER_THREADS: int = 8
     MAX_SENDER_THREADS: int = 256
+    PIN_TO_CORE: bool = False
     TESTING: bool = False
 
     @property
@@ -193,6 +194,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "TRANSPORT": _choice("requests"),
     "SENDER_THREADS": _number(1, 1_000),
     "MAX_SENDER_THREADS": _number(1, 1_000),
+    "PIN_TO_CORE": _flag,
     "TESTING": _flag,
 }
 if set(_READERS) != {f.name for f in fields(Settings)}:  # pragma: no cover - a slip of the author's

@@ -78,6 +78,7 @@ class Engine:
 
     def _run(self) -> None:
         try:
+            self._pin()
             self._dedicate()
             while not (self._stopping.is_set() and not self._batches and not self._tickets):
                 self._turn()
@@ -86,6 +87,13 @@ class Engine:
             self._let_go()
             self.senders.close()
             connections.close_all()
+
+    def _pin(self) -> None:
+        """Stay on one core, with the senders that this thread starts, where the operator wants it so."""
+        if current().PIN_TO_CORE and hasattr(os, "sched_setaffinity"):
+            cores = sorted(os.sched_getaffinity(0))
+            # The processes of a pool are started one after another, so their ids spread over the cores.
+            os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
 
     def _let_go(self) -> None:
         """Close the tickets that nobody will do any more, lest their tasks wait for ever."""

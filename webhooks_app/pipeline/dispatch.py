@@ -15,7 +15,9 @@ MAX_EVENTS = 500
 TRIES = 3
 
 _COLUMNS = """id, event_id, type, owner_kind, owner_id, sequence, tenant_id, identity_id, subject,
-environment, {occurred}, {recorded}, {expires}"""
+environment, {occurred}, {recorded}, {expires}, {partner}"""
+# The tables of tenants are where the deliveries are; in another database they are empty.
+_PARTNER = "(SELECT t.partner_id FROM webhooks_app_tenant t WHERE t.id = webhooks_app_outboxentry.tenant_id)"
 WAITING = "dispatched_at IS NULL AND set_aside_at IS NULL"
 
 
@@ -36,14 +38,21 @@ class Entry:
     occurred_at: str
     recorded_at: str
     expires_at: str | None
+    partner_id: str | None
 
 
-def read_entries(tx: Tx, limit: int, *, only: int | None = None) -> list[Entry]:
-    """Read waiting entries (`only` one), oldest first. Never by a cursor: a lower key may commit later."""
+def read_entries(tx: Tx, limit: int, *, only: int | None = None, partners: bool = False) -> list[Entry]:
+    """Read waiting entries (`only` one), oldest first. Never by a cursor: a lower key may commit later.
+
+    With `partners` the tenants' partners are read with them.
+    """
     condition, values = ("", []) if only is None else ("AND id = %s", [only])
     carried = tx.dialect.carried
     columns = _COLUMNS.format(
-        occurred=carried("occurred_at"), recorded=carried("recorded_at"), expires=carried("expires_at")
+        occurred=carried("occurred_at"),
+        recorded=carried("recorded_at"),
+        expires=carried("expires_at"),
+        partner=_PARTNER if partners else "NULL",
     )
     tx.execute(
         f"""SELECT {columns} FROM webhooks_app_outboxentry WHERE {WAITING} {condition}

@@ -198,6 +198,11 @@ class Engine:
         """Queue a ticket nobody waits for."""
         self._tickets.append(ticket)
 
+    def begin(self, ticket: Ticket) -> None:
+        """Do the first step of a ticket nobody waits for at once, and queue the rest."""
+        if not self._step(ticket):
+            self.follow(ticket)
+
     def room(self) -> Room:
         """Return how many more requests this process may open."""
         opened = sum(batch.open for batch in self._batches)

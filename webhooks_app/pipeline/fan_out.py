@@ -17,7 +17,7 @@ from .index import Item, insert_events, note_progress, read_known, read_unfanned
 from .locks import next_positions, try_lock
 from .plan import Plan, Planned, plan
 from .subscribers import read_subscribers
-from .tenancy import partners_of
+from .tenancy import host, partners_of
 from .transactions import Tx, is_passing, reading, short
 
 OWN_EVENTS = "own events"
@@ -143,7 +143,7 @@ def _fan_out(tx: Tx, outbox_alias: str, only: int | None) -> Batch:
 
 def _read(tx: Tx, outbox_alias: str, only: int | None) -> list[Entry]:
     if tx.alias == outbox_alias:
-        return read_entries(tx, MAX_EVENTS, only=only)
+        return read_entries(tx, MAX_EVENTS, only=only, partners=True)
     with reading(outbox_alias) as outbox:
         return read_entries(outbox, MAX_EVENTS, only=only)
 
@@ -153,7 +153,7 @@ def _items(
 ) -> tuple[list[Item], list[int]]:
     """Return what is to be fanned out, and the entries that had been before (the other database forgot)."""
     known = read_known(tx, [entry.event_id for entry in entries])
-    partners = partners_of(tx, {entry.tenant_id for entry in entries if entry.tenant_id is not None})
+    partners = _partners(tx, outbox_alias, entries)
     items, finished = [], []
     for entry in entries:
         row = known.get(entry.event_id)
@@ -165,6 +165,14 @@ def _items(
             partner = partners.get(entry.tenant_id or "")
             items.append(Item.of(entry, partner, row.key if row else None, row.after if row else 0))
     return items, finished
+
+
+def _partners(tx: Tx, outbox_alias: str, entries: Sequence[Entry]) -> dict[str, str]:
+    if tx.alias == outbox_alias and host() is None:
+        return {
+            entry.tenant_id: entry.partner_id for entry in entries if entry.tenant_id and entry.partner_id
+        }
+    return partners_of(tx, {entry.tenant_id for entry in entries if entry.tenant_id is not None})
 
 
 def _write(tx: Tx, outbox_alias: str, items: Sequence[Item], now: datetime) -> Batch:

@@ -143,7 +143,7 @@ class FanOut(Ticket):
 
     def _deliver(self, engine: "Engine", done: FannedOut) -> None:
         if 0 < len(done.endpoint_ids) <= ONE_HOP and done.events <= ONE_HOP:
-            engine.follow(Deliver(sorted(done.endpoint_ids)))
+            engine.begin(Deliver(sorted(done.endpoint_ids)))
         else:
             announce.wake(done.endpoint_ids)
 

@@ -146,6 +146,26 @@ def test_the_same_id_from_another_database_is_set_aside(receiver: Receiver, capl
 
 @in_both
 @pytest.mark.usefixtures("both")
+def test_who_listens_hears_of_a_taken_id_after_the_commit():
+    endpoint = EndpointFactory()
+    emit_for(endpoint, event_id="mine", using="second")
+    fan_out_batch(ALIAS, "second")
+    emit_for(endpoint, event_id="mine")
+    outside, told = list(connections[ALIAS].savepoint_ids), []
+
+    def listen(**_: object) -> None:
+        told.append(list(connections[ALIAS].savepoint_ids))
+
+    entry_set_aside.connect(listen)
+    try:
+        fan_out_batch(ALIAS, ALIAS)
+    finally:
+        entry_set_aside.disconnect(listen)
+    assert told == [outside]
+
+
+@in_both
+@pytest.mark.usefixtures("both")
 def test_a_crash_between_the_two_commits_makes_nothing_twice(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ):

@@ -87,16 +87,10 @@ def note_failure(outbox_alias: str, entry: Entry, error: Exception, now: datetim
         _tell(outbox_alias, entry, f"after {TRIES} failed fan-outs")
 
 
-def set_aside(outbox_alias: str, tx: Tx | None, entry: Entry, now: datetime) -> None:
-    """Set an entry aside at once: its event id belongs to another row or database.
-
-    `tx` is the running transaction where the outbox is in the same database, else None.
-    """
-    if tx is None:
-        short(outbox_alias, lambda own: _count(own, entry.id, now, limit=0))
-    else:
-        _count(tx, entry.id, now, limit=0)
-    _tell(outbox_alias, entry, "because another event has its id")
+def set_aside(outbox_alias: str, entry: Entry, now: datetime) -> None:
+    """Set an entry aside at once: its event id belongs to another row or database."""
+    if short(outbox_alias, lambda tx: _count(tx, entry.id, now, limit=0)):
+        _tell(outbox_alias, entry, "because another event has its id")
 
 
 def _tell(outbox_alias: str, entry: Entry, why: str) -> None:
@@ -108,7 +102,7 @@ def _count(tx: Tx, entry_id: int, now: datetime, *, limit: int) -> bool:
     tx.execute(
         """UPDATE webhooks_app_outboxentry SET failures = failures + 1,
         set_aside_at = CASE WHEN failures + 1 >= %s THEN %s ELSE set_aside_at END
-        WHERE id = %s RETURNING set_aside_at""",
+        WHERE id = %s AND set_aside_at IS NULL RETURNING set_aside_at""",
         [limit, tx.dialect.time(now), entry_id],
     )
     row = tx.row()

@@ -49,6 +49,7 @@ class Batch:
     endpoint_ids: set[int] = field(default_factory=set)
     more: bool = False
     elsewhere: list[int] = field(default_factory=list)
+    aside: list[Entry] = field(default_factory=list)
     now: datetime | None = None
 
 
@@ -119,6 +120,9 @@ def _batch(alias: str, outbox_alias: str, *, only: int | None = None) -> Batch:
     if batch.elsewhere and batch.now:
         now, ids = batch.now, batch.elsewhere
         short(outbox_alias, lambda tx: mark_dispatched(tx, ids, now))
+    # After the commit: whoever listens is not to hold up the fan-out, nor hear of what is undone.
+    for entry in batch.aside:
+        set_aside(outbox_alias, entry, clock.db_now(outbox_alias))
     return batch
 
 
@@ -129,10 +133,10 @@ def _fan_out(tx: Tx, outbox_alias: str, only: int | None) -> Batch:
     entries = _read(tx, outbox_alias, only)
     if not entries:
         return Batch()
-    items, finished = _items(tx, outbox_alias, entries, now)
+    items, finished, aside = _items(tx, outbox_alias, entries)
     batch = _write(tx, outbox_alias, items, now) if items else Batch()
     finished += batch.elsewhere
-    batch.elsewhere, batch.now = [], now
+    batch.elsewhere, batch.aside, batch.now = [], aside, now
     batch.more |= len(entries) == MAX_EVENTS
     if tx.alias == outbox_alias:
         mark_dispatched(tx, finished, now)
@@ -148,23 +152,21 @@ def _read(tx: Tx, outbox_alias: str, only: int | None) -> list[Entry]:
         return read_entries(outbox, MAX_EVENTS, only=only)
 
 
-def _items(
-    tx: Tx, outbox_alias: str, entries: Sequence[Entry], now: datetime
-) -> tuple[list[Item], list[int]]:
-    """Return what is to be fanned out, and the entries that had been before (the other database forgot)."""
+def _items(tx: Tx, outbox_alias: str, entries: Sequence[Entry]) -> tuple[list[Item], list[int], list[Entry]]:
+    """Return what is to be fanned out, the entries that had been before, and those whose id is taken."""
     known = read_known(tx, [entry.event_id for entry in entries])
     partners = _partners(tx, outbox_alias, entries)
-    items, finished = [], []
+    items, finished, aside = [], [], []
     for entry in entries:
         row = known.get(entry.event_id)
         if row is not None and (row.outbox_alias, row.outbox_id) != (outbox_alias, entry.id):
-            set_aside(outbox_alias, tx if tx.alias == outbox_alias else None, entry, now)
+            aside.append(entry)
         elif row is not None and row.finished:
             finished.append(entry.id)
         else:
             partner = partners.get(entry.tenant_id or "")
             items.append(Item.of(entry, partner, row.key if row else None, row.after if row else 0))
-    return items, finished
+    return items, finished, aside
 
 
 def _partners(tx: Tx, outbox_alias: str, entries: Sequence[Entry]) -> dict[str, str]:

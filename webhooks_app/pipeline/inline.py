@@ -8,6 +8,7 @@ from .fan_out import fan_out_batch, fan_out_own
 from .gates import Room
 from .lease import lease
 from .sending import Configs
+from .work import Lease
 
 ROOM = 1_000
 
@@ -35,7 +36,7 @@ def deliver(endpoint_ids: list[int]) -> int:
     return attempts
 
 
-def _send(alias: str, claim, configs: Configs) -> int:  # type: ignore[no-untyped-def]
+def _send(alias: str, claim: Lease, configs: Configs) -> int:
     prepare(alias, claim, configs)
     contents = read_contents(alias, {job.event_id for job in (*claim.jobs, *claim.lost)})
     batch = Batch(claim, contents, lambda _: None)

@@ -77,10 +77,6 @@ class Keyring:
         except InvalidTag:
             raise SealingError("unreadable") from None
 
-    def needs_reseal(self, text: str) -> bool:
-        """Tell whether another key than the first sealed `text`. Raises SealingError `malformed`."""
-        return _split(text)[0] != self.kid
-
 
 def _split(text: str) -> tuple[str, bytes, bytes]:
     match = _SEALED.fullmatch(text)

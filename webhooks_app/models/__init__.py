@@ -7,8 +7,11 @@ from .delivery import Delivery
 from .endpoint import Endpoint
 from .endpoint_state import EndpointState
 from .event import Event
+from .idempotency import IdempotencyRecord
+from .job import Job
 from .lock import PipelineLock
 from .outbox import OutboxEntry, OwnerSequence
+from .rate import RateBucket
 from .secret import EndpointSecret
 from .tenancy import Partner, Tenant
 
@@ -21,9 +24,12 @@ __all__ = [
     "EndpointSecret",
     "EndpointState",
     "Event",
+    "IdempotencyRecord",
+    "Job",
     "OutboxEntry",
     "OwnerSequence",
     "Partner",
     "PipelineLock",
+    "RateBucket",
     "Tenant",
 ]

@@ -16,6 +16,11 @@ class Endpoint(models.Model):
         PUT = "PUT"
         PATCH = "PATCH"
 
+    class Ordering(models.TextChoices):
+        NONE = "none"
+        FIFO = "fifo"
+        SUBJECT = "subject"
+
     id = models.BigAutoField(primary_key=True)
     public_id = models.CharField(max_length=30, unique=True, editable=False)
     tenant_id = models.CharField(max_length=128, null=True, blank=True)
@@ -30,6 +35,12 @@ class Endpoint(models.Model):
     policy_overrides = models.JSONField(default=dict, blank=True)
     headers = models.JSONField(default=list, blank=True, help_text="Values marked secret are sealed.")
     max_in_flight = models.PositiveSmallIntegerField(default=100)
+    ordering = models.CharField(
+        max_length=8, choices=Ordering, default=Ordering.NONE, db_default=Ordering.NONE.value
+    )
+    rate_limit = models.JSONField(
+        null=True, blank=True, help_text='{"per_second": n, "burst": n}; null = none.'
+    )
     environment = models.CharField(max_length=8, choices=Environment, default=Environment.LIVE)
     revision = models.PositiveIntegerField(
         default=1, editable=False, help_text="Rises with every change; keys caches."

@@ -25,6 +25,10 @@ class Event(models.Model):
     outbox_id = models.BigIntegerField(null=True)
     body = models.BinaryField(null=True)
     about_endpoint_id = models.BigIntegerField(null=True, help_text="Never delivered to this endpoint.")
+    replay_of = models.BigIntegerField(
+        null=True,
+        help_text="Key of the event that this one repeats at one endpoint, with its own id.",
+    )
     fanned_out_at = models.DateTimeField(null=True)
     fan_out_cursor = models.BigIntegerField(
         default=0, help_text="Last endpoint reached by an unfinished fan-out."

@@ -46,8 +46,8 @@ class OutboxEntry(models.Model):
         verbose_name_plural = "outbox entries"
         indexes = [
             models.Index(
-                fields=["id"],
-                name="webhooks_outbox_waiting",
+                fields=["tenant_id", "id"],
+                name="webhooks_outbox_by_tenant",
                 condition=Q(dispatched_at__isnull=True, set_aside_at__isnull=True),
             ),
         ]

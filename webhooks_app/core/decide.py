@@ -3,10 +3,13 @@
 ``decide`` composes the rules of the other modules and adds what is about their order:
 
 - A failed attempt of the schedule moves ``step`` and gets the next wait, or ends the delivery. The end is
-  ``failed_permanent`` for a final answer, ``exhausted`` when no wait is left, and ``expired`` when the next
-  attempt would not start before the event's ``expires_at`` or the end of its replay window. That is decided
-  now, not when the attempt comes due: nothing can change it, and the consumer's list of dead deliveries is
-  right at once. The error stays the one that was seen; ``event_unavailable`` is for bodies that are gone.
+  ``failed_permanent`` for a final answer, ``exhausted`` when no wait is left or the next one leads past the
+  policy's ``window``, ``window_exceeded`` when only a Retry-After leads past it, and ``expired`` when the
+  next attempt would not start before the event's ``expires_at``, the end of its replay window or of the
+  policy's ``time_to_live``. That is decided now, not when the attempt comes due: nothing can change it, and
+  the consumer's list of dead deliveries is right at once. The error stays the one that was seen;
+  ``event_unavailable`` is for bodies that are gone. What holding (a breaker, a limit, a backlog) has used up
+  is found by ``end_before_attempt`` when the attempt would leave.
 - A ``manual`` attempt or a ``probe`` that fails changes neither state nor schedule, whatever the answer was:
   it was asked for beside them. One that succeeds delivers.
 - A ``test`` stands outside of all accounting: no health, no hold, no disable. Its schedule is one attempt.
@@ -25,7 +28,16 @@ from .classify import ABORT, DISABLE, OURS, Verdict, control_of, verdict
 from .health import Health
 from .policies import Policy
 from .retry import next_wait, parse_retry_after
-from .states import DEAD_LETTERED, DELIVERED, EXHAUSTED, EXPIRED, FAILED_PERMANENT, PENDING, State
+from .states import (
+    DEAD_LETTERED,
+    DELIVERED,
+    EXHAUSTED,
+    EXPIRED,
+    FAILED_PERMANENT,
+    PENDING,
+    WINDOW_EXCEEDED,
+    State,
+)
 
 Trigger = Literal["schedule", "manual", "probe", "test"]
 AttemptStatus = Literal["succeeded", "failed", "dead"]
@@ -116,6 +128,25 @@ def decide(policy: Policy, facts: Facts, result: AttemptResult, *, now: datetime
     )
 
 
+def end_before_attempt(
+    policy: Policy, *, started: float, expires: float | None, replay_until: float, now: float
+) -> State | None:
+    """Return how a delivery ends whose attempt would start at ``now``, ``None`` when it may start.
+
+    ``expired`` when the event is worth nothing any more or may not be replayed any more,
+    ``window_exceeded`` when waiting has used up the policy's time. All times are seconds since 1970;
+    ``started`` is when the schedule began.
+    """
+    life = policy.time_to_live
+    if now >= replay_until or (expires is not None and now >= expires):
+        return EXPIRED
+    if life is not None and now >= started + life:
+        return EXPIRED
+    if policy.window is not None and now >= started + policy.window:
+        return WINDOW_EXCEEDED
+    return None
+
+
 def _course(
     policy: Policy,
     facts: Facts,
@@ -146,11 +177,17 @@ def _retry(
     elif wait is None:
         return _dead(facts, EXHAUSTED)
     due_at = now + timedelta(seconds=max(wait or 0.0, asked or 0.0))
-    if policy.window is not None and due_at >= facts.recorded_at + timedelta(seconds=policy.window):
-        return _dead(facts, EXHAUSTED)
-    if any(limit is not None and due_at >= limit for limit in (facts.expires_at, facts.replay_until)):
+    if any(limit is not None and due_at >= limit for limit in _ends_of_life(policy, facts)):
         return _dead(facts, EXPIRED)
+    if policy.window is not None and due_at >= facts.recorded_at + timedelta(seconds=policy.window):
+        left = policy.window - (now - facts.recorded_at).total_seconds()
+        return _dead(facts, EXHAUSTED if wait is not None and wait >= left else WINDOW_EXCEEDED)
     return _Course(PENDING, "failed", due_at, step, deferrals)
+
+
+def _ends_of_life(policy: Policy, facts: Facts) -> tuple[datetime | None, ...]:
+    own = None if policy.time_to_live is None else facts.recorded_at + timedelta(seconds=policy.time_to_live)
+    return facts.expires_at, facts.replay_until, own
 
 
 def _dead(facts: Facts, state: State) -> _Course:

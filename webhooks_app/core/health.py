@@ -1,12 +1,12 @@
-"""Health of an endpoint: how many requests at once, and when lasting failure disables it."""
+"""Health of an endpoint: how many requests at once, and when lasting failure warns and disables."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from .attempt import AttemptResult
-from .policies import Policy
+from .policies import AutoDisable, Policy
 
 Health = Literal["success", "failure", "none"]
 Pace = Literal["quick", "slow", "silent"]
@@ -23,33 +23,73 @@ _NEVER_OPENED = frozenset({"dns", "tls", "connect"})
 
 @dataclass(frozen=True, slots=True)
 class HealthFacts:
-    """Failures in a row since the endpoint was last enabled, and when the first of them happened."""
+    """Failures in a row since the endpoint was last enabled, and when they happened.
+
+    ``failing_from`` is where the clock towards disabling starts: the first failure, or the first of the
+    present burst under a rule that looks at bursts.
+    """
 
     consecutive: int = 0
     first_failure_at: datetime | None = None
+    last_failure_at: datetime | None = None
+    failing_from: datetime | None = None
 
-    def after(self, health: Health, at: datetime) -> "HealthFacts":
+    def after(self, health: Health, at: datetime, rule: AutoDisable | None) -> "HealthFacts":
         """Return the facts after one more outcome at ``at``. ``"none"`` changes nothing."""
         if health == "none":
             return self
         if health == "success":
             return HealthFacts()
-        first = self.first_failure_at or at
-        return replace(self, consecutive=self.consecutive + 1, first_failure_at=first)
+        return HealthFacts(
+            consecutive=self.consecutive + 1,
+            first_failure_at=self.first_failure_at or at,
+            last_failure_at=at if self.last_failure_at is None else max(at, self.last_failure_at),
+            failing_from=self._failing_from(at, rule),
+        )
+
+    def _failing_from(self, at: datetime, rule: AutoDisable | None) -> datetime:
+        start = self.failing_from or self.first_failure_at
+        if start is None:
+            return at
+        last = self.last_failure_at or start
+        if rule is None or rule.start_within is None or last - start >= timedelta(seconds=rule.start_span):
+            return start
+        return at if at - last > timedelta(seconds=rule.start_within) else start
 
 
-def should_disable(
-    policy: Policy, consecutive: int, first_failure_at: datetime | None, now: datetime
-) -> bool:
-    """Whether an endpoint with this many failures in a row has failed for too long.
+def progress(rule: AutoDisable, facts: HealthFacts, now: datetime) -> float:
+    """Return how far an endpoint is on its way to being disabled: from 0, and at 1 or more it is.
 
-    Both must hold: as many failures as the policy says, and the first of them old enough, so that neither
-    a burst within minutes nor a rarely used endpoint is disabled.
+    The lesser of two shares: of the failures and of the time that the rule asks for. Both must be reached,
+    so that neither a burst within minutes nor a rarely used endpoint is disabled.
     """
+    start, last = facts.failing_from or facts.first_failure_at, facts.last_failure_at
+    if start is None or facts.consecutive < 1:
+        return 0.0
+    if rule.start_span and (last is None or last - start < timedelta(seconds=rule.start_span)):
+        return 0.0
+    failing = max(0.0, (now - start).total_seconds())
+    return min(facts.consecutive / rule.failures, failing / rule.span if rule.span else 1.0)
+
+
+def should_disable(policy: Policy, facts: HealthFacts, now: datetime) -> bool:
+    """Whether an endpoint has failed so often and for so long that the policy disables it."""
     rule = policy.auto_disable
-    if rule is None or first_failure_at is None or consecutive < rule.failures:
-        return False
-    return now - first_failure_at >= timedelta(seconds=rule.span)
+    return rule is not None and progress(rule, facts, now) >= 1.0
+
+
+def warnings_due(policy: Policy, facts: HealthFacts, now: datetime) -> int:
+    """Return how many of the policy's warnings are reached by now."""
+    rule = policy.auto_disable
+    if rule is None or not rule.warnings:
+        return 0
+    reached = progress(rule, facts, now)
+    return sum(reached >= share for share in rule.warnings)
+
+
+def next_latency(old_ms: int | None, sample_ms: int) -> int:
+    """Return the smoothed time of the answers in milliseconds: one fifth of it is the newest."""
+    return sample_ms if old_ms is None else round(old_ms + (sample_ms - old_ms) / 5)
 
 
 def pace_of(result: AttemptResult) -> Pace:

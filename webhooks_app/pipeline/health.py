@@ -105,7 +105,7 @@ def _move_health(state: StateRow, outcomes: Sequence[Judged], now: datetime) -> 
     facts = HealthFacts(state.consecutive_failures, state.first_failure_at)
     before = facts
     for each in outcomes:
-        facts = facts.after(each.outcome.health, each.done.finished_at)
+        facts = facts.after(each.outcome.health, each.done.finished_at, None)
         state.succeeded |= each.outcome.health == "success"
         if each.outcome.health == "failure":
             state.last_failure_at, state.changed = now, True
@@ -121,7 +121,8 @@ def _disable(state: StateRow, outcomes: Sequence[Judged], gate: Gate, now: datet
     if not state.enabled:
         return
     asked = next((each for each in outcomes if each.outcome.disable), None)
-    failing = should_disable(gate.policy, state.consecutive_failures, state.first_failure_at, now)
+    facts = HealthFacts(state.consecutive_failures, state.first_failure_at)
+    failing = should_disable(gate.policy, facts, now)
     reason = asked.outcome.disable if asked else ("failing" if failing else None)
     if reason is not None:
         state.enabled, state.disabled_reason, state.disabled_at = False, reason, now

@@ -169,11 +169,12 @@ def _overlap(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -
 
 
 def _policy(settings: conf.Settings) -> Iterator[CheckMessage]:
-    if settings.DEFAULT_POLICY not in PRESETS:
+    known = [*PRESETS, *settings.POLICIES]
+    if settings.DEFAULT_POLICY not in known:
         yield _message(
             "E009",
             f'WEBHOOKS["DEFAULT_POLICY"] is "{settings.DEFAULT_POLICY}", which is no policy.',
-            f"Known policies: {', '.join(PRESETS)}.",
+            f"Known policies: {', '.join(known)}.",
         )
 
 

@@ -7,18 +7,25 @@ values are collected as `Problem`s; the system checks report them all, and `curr
 import base64
 import binascii
 import ipaddress
+import os
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
+from .core.policies import PRESETS, Bounds, Policy, PolicyError, bounds_of, custom_policy
+from .core.rate import Rate, parse_rate
 from .exceptions import ConfigurationError
 
 QUEUES = ("celery", "inline", "poll")
+URL_CHANGES = ("keep", "disable")
 KEY_BYTES = 32
+MAX_NODE_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,9 @@ class Settings:
     OUTBOX_DATABASES: tuple[str, ...] = ("default",)
     QUEUE: str = "celery"
     QUEUE_NAME: str = "webhooks"
+    SLOW_QUEUE_NAME: str | None = None
+    BULK_QUEUE_NAME: str | None = None
+    NODE_NAME: str | None = None
     REQUIRE_ATOMIC: bool = True
     API_VERSION: str = "2026-10-01"
     MAX_BODY_BYTES: int = 262_144
@@ -37,6 +47,11 @@ class Settings:
     RETENTION_DAYS: int = 30
     MAX_ENDPOINTS: int = 20
     DEFAULT_POLICY: str = "standard"
+    POLICIES: Mapping[str, Policy] = field(default_factory=dict)
+    POLICY_BOUNDS: Bounds = field(default_factory=Bounds)
+    TENANT_RATE_LIMIT: Rate | None = None
+    HOST_RATE_LIMIT: Rate | None = None
+    URL_CHANGE: str = "keep"
     TENANCY: str | None = None
     ACTOR_RESOLVER: str | None = None
     REQUIRE_HTTPS: bool = True
@@ -81,6 +96,22 @@ def current() -> Settings:
 
 
 @lru_cache(maxsize=1)
+def policies() -> Mapping[str, Policy]:
+    """Return the presets and the operator's own policies by name; cheap, as the settings are.
+
+    Raises:
+        ConfigurationError: as `current` does.
+    """
+    return MappingProxyType({**PRESETS, **current().POLICIES})
+
+
+def node_name() -> str:
+    """Return what this process calls itself, in 64 characters at most: NODE_NAME, or host and process id."""
+    pid = f":{os.getpid()}"
+    return current().NODE_NAME or platform.node()[: MAX_NODE_NAME - len(pid)] + pid
+
+
+@lru_cache(maxsize=1)
 def load() -> tuple[Settings, tuple[Problem, ...]]:
     """Read the WEBHOOKS dict; return the settings (defaults where a value is bad) and all faults."""
     raw = getattr(django_settings, "WEBHOOKS", {})
@@ -93,7 +124,20 @@ def load() -> tuple[Settings, tuple[Problem, ...]]:
             values[key] = _READERS[key](raw[key])
         except (TypeError, ValueError) as error:
             problems.append(Problem(key, str(error), _HINTS.get(key, "See the settings reference.")))
-    return Settings(**values), tuple(problems)
+    values["POLICIES"], faults = _policies(values.get("POLICIES", {}), values.get("POLICY_BOUNDS", Bounds()))
+    return Settings(**values), (*problems, *faults)
+
+
+def _policies(definitions: Mapping[str, Any], bounds: Bounds) -> tuple[dict[str, Policy], list[Problem]]:
+    """Build the operator's own policies, which keep to the operator's own bounds."""
+    found: dict[str, Policy] = {}
+    faults = []
+    for name, definition in definitions.items():
+        try:
+            found[name] = custom_policy(name, definition, PRESETS, bounds)
+        except PolicyError as error:
+            faults.append(Problem("POLICIES", f'has a fault in "{name}": {error}', _HINTS["POLICIES"]))
+    return found, faults
 
 
 def _unknown(key: str) -> Problem:
@@ -157,6 +201,18 @@ def _master_key(value: Any) -> bytes:
     return key
 
 
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError("must be a dict")
+    return dict(value)
+
+
+def _node_name(value: Any) -> str:
+    if len(_text(value)) > MAX_NODE_NAME:
+        raise ValueError(f"must have at most {MAX_NODE_NAME} characters")
+    return str(value)
+
+
 def _hosts(value: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
         raise TypeError("must be a dict of host name to list of addresses")
@@ -164,8 +220,13 @@ def _hosts(value: Any) -> dict[str, tuple[str, ...]]:
     return {_text(name).lower(): addresses(hosts) for name, hosts in value.items()}
 
 
+_RATE_HINT = 'Write {"per_second": 50, "burst": 100}, or None for no limit.'
 _HINTS = {
     "MASTER_KEYS": "Make one with: openssl rand -base64 32",
+    "POLICIES": 'Write {"patient": {"base": "standard", "jitter": 0.2}}; see docs/reference/policies.md.',
+    "POLICY_BOUNDS": 'Write {"max_attempts": 30}; docs/reference/policies.md lists the bounds.',
+    "TENANT_RATE_LIMIT": _RATE_HINT,
+    "HOST_RATE_LIMIT": _RATE_HINT,
 }
 
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -174,6 +235,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "OUTBOX_DATABASES": _many(_text),
     "QUEUE": _choice(*QUEUES),
     "QUEUE_NAME": _text,
+    "SLOW_QUEUE_NAME": _optional(_text),
+    "BULK_QUEUE_NAME": _optional(_text),
+    "NODE_NAME": _optional(_node_name),
     "REQUIRE_ATOMIC": _flag,
     "API_VERSION": _text,
     "MAX_BODY_BYTES": _number(1_000, 4_000_000),
@@ -181,6 +245,11 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "RETENTION_DAYS": _number(1, 3_650),
     "MAX_ENDPOINTS": _number(1, 1_000_000),
     "DEFAULT_POLICY": _text,
+    "POLICIES": _mapping,
+    "POLICY_BOUNDS": bounds_of,
+    "TENANT_RATE_LIMIT": parse_rate,
+    "HOST_RATE_LIMIT": parse_rate,
+    "URL_CHANGE": _choice(*URL_CHANGES),
     "TENANCY": _optional(_text),
     "ACTOR_RESOLVER": _optional(_text),
     "REQUIRE_HTTPS": _flag,
@@ -204,6 +273,7 @@ if set(_READERS) != {f.name for f in fields(Settings)}:  # pragma: no cover - a 
 def _reload(*, setting: str, **_: object) -> None:
     if setting in {"WEBHOOKS", "DEBUG", "ALLOWED_HOSTS"}:
         load.cache_clear()
+        policies.cache_clear()
 
 
 setting_changed.connect(_reload, dispatch_uid="webhooks_app.conf")

@@ -33,13 +33,15 @@ def test_settings():
     """Every key with its default."""
     rows = {row[0].strip("`"): row[1] for row in table("settings.md")[1:]}
     assert rows.keys() == {field.name for field in fields(Settings)}
-    told_otherwise = {"MASTER_KEYS", "DENY_HOSTS", "CA_BUNDLE"}
+    told_otherwise = {"MASTER_KEYS", "DENY_HOSTS", "CA_BUNDLE", "POLICY_BOUNDS"}
     for field in fields(Settings):
         default = field.default if field.default is not MISSING else field.default_factory()
+        if field.name in told_otherwise:
+            continue
         value = list(default) if isinstance(default, tuple) else default
         shown = "none" if value is None else f"`{json.dumps(value)}`" if value != "" else ""
         shown = shown.replace("true", "True").replace("false", "False")
-        assert field.name in told_otherwise or rows[field.name] == shown, field.name
+        assert rows[field.name] == shown, field.name
 
 
 def test_commands_and_their_options():

@@ -131,7 +131,7 @@ def test_facts_count_failures_in_a_row() -> None:
 def test_facts_are_the_failures_after_the_last_success(outcomes: list[Health]) -> None:
     facts = HealthFacts()
     for place, outcome in enumerate(outcomes):
-        facts = facts.after(outcome, NOW + timedelta(seconds=place))
+        facts = facts.after(outcome, NOW + timedelta(seconds=place), None)
     start = max((place for place, outcome in enumerate(outcomes) if outcome == "success"), default=-1)
     failures = [place for place in range(start + 1, len(outcomes)) if outcomes[place] == "failure"]
     assert facts.consecutive == len(failures)

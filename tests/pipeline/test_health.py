@@ -12,8 +12,6 @@ from django.utils import timezone
 from webhooks_app.actions import enable as enabling
 from webhooks_app.actions.actor import operator
 from webhooks_app.core.ids import system_event_id
-from webhooks_app.core.policies import STANDARD
-from webhooks_app.destinations import policy as policies
 from webhooks_app.models import AuditEntry, Delivery, Endpoint, EndpointState, Event
 from webhooks_app.pipeline import inline
 from webhooks_app.signals import endpoint_disabled
@@ -334,17 +332,14 @@ def test_a_partners_other_endpoints_hear_of_it(receiver: Receiver):
 
 
 def test_the_tenants_other_endpoints_hear_of_it_where_the_policy_says_so(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    receiver: Receiver, configure: Callable[..., None]
 ):
-    loud = replace(STANDARD, name="loud", notify_tenant=True)
-    monkeypatch.setattr(policies, "PRESETS", {"standard": STANDARD, "loud": loud})
-    policies.resolve.cache_clear()
+    configure(POLICIES={"loud": {"base": "standard", "notify_tenant": True}})
     subject = EndpointFactory(policy="loud")
     other = EndpointFactory(tenant_id=subject.tenant_id)
     EndpointFactory()
     disable_by_410(subject, receiver)
     assert heard(subject) == {other.pk}
-    policies.resolve.cache_clear()
 
 
 def test_the_hosts_partner_hears_of_it(receiver: Receiver, configure: Callable[..., None]):

@@ -1,9 +1,11 @@
-"""The policy of an endpoint: its preset with its own values, resolved once per combination."""
+"""The policy of an endpoint: a named one with its own values, resolved once per combination."""
 
 from functools import lru_cache
 from json import loads
 
-from ..conf import current
+from django.core.signals import setting_changed
+
+from .. import conf
 from ..core.policies import PRESETS, Policy, PolicyError, with_overrides
 
 
@@ -11,11 +13,20 @@ from ..core.policies import PRESETS, Policy, PolicyError, with_overrides
 def resolve(name: str, overrides: str) -> Policy:
     """Return the policy `name` with `overrides` (JSON text, as stored).
 
-    A row whose preset or overrides are no longer valid falls back to the default preset: its deliveries go
-    on, and the admin shows the row.
+    A row whose policy or overrides are no longer valid falls back to the default policy or to the policy as
+    it is: its deliveries go on, and the admin shows the row.
     """
-    preset = PRESETS.get(name) or PRESETS[current().DEFAULT_POLICY]
+    settings, known = conf.current(), conf.policies()
+    policy = known.get(name) or known.get(settings.DEFAULT_POLICY) or PRESETS["standard"]
     try:
-        return with_overrides(preset, loads(overrides))
+        return with_overrides(policy, loads(overrides), settings.POLICY_BOUNDS)
     except PolicyError:
-        return preset
+        return policy
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting == "WEBHOOKS":
+        resolve.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="webhooks_app.destinations.policy")

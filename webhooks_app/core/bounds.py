@@ -22,13 +22,13 @@ class Bounds:
 
 DEFAULT_BOUNDS = Bounds()
 
-# How far the operator may go: lowest and highest value of each bound.
-_LIMITS: Mapping[str, tuple[float, float]] = {
+# How far the operator may go: lowest and highest value of each bound. No choice leaves nothing allowed.
+BOUND_LIMITS: Mapping[str, tuple[float, float]] = {
     "max_attempts": (1, 1000),
     "max_window": (60, 365 * DAY),
-    "min_wait": (0.1, 3600),
+    "min_wait": (0.1, 60),
     "max_jitter": (0, 0.9),
-    "min_timeout": (0.01, 10),
+    "min_timeout": (0.01, 1),
     "max_total_timeout": (1, 300),
     "max_reply_bytes": (0, 1_048_576),
     "max_deferrals": (0, 1000),
@@ -56,7 +56,7 @@ def bounds_of(values: Mapping[str, object]) -> Bounds:
         if name not in known:
             raise PolicyError(str(name), f"unknown bound, known are {', '.join(sorted(known))}")
         check = whole if name in _WHOLE else number
-        given[name] = check(name, value, *_LIMITS[name])
+        given[name] = check(name, value, *BOUND_LIMITS[name])
     return Bounds(**given)  # type: ignore[arg-type]
 
 

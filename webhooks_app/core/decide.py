@@ -179,9 +179,10 @@ def _retry(
     due_at = now + timedelta(seconds=max(wait or 0.0, asked or 0.0))
     if any(limit is not None and due_at >= limit for limit in _ends_of_life(policy, facts)):
         return _dead(facts, EXPIRED)
-    if policy.window is not None and due_at >= facts.recorded_at + timedelta(seconds=policy.window):
-        left = policy.window - (now - facts.recorded_at).total_seconds()
-        return _dead(facts, EXHAUSTED if wait is not None and wait >= left else WINDOW_EXCEEDED)
+    end = None if policy.window is None else facts.recorded_at + timedelta(seconds=policy.window)
+    if end is not None and due_at >= end:
+        by_schedule = wait is not None and now + timedelta(seconds=wait) >= end
+        return _dead(facts, EXHAUSTED if by_schedule else WINDOW_EXCEEDED)
     return _Course(PENDING, "failed", due_at, step, deferrals)
 
 

@@ -34,7 +34,7 @@ def with_overrides(
 
     Raises ``PolicyError`` naming the field and the bound.
     """
-    return _changed(policy, mapping("", overrides), bounds, _OVERRIDES)
+    return _changed(policy, mapping("", overrides), bounds, OVERRIDES)
 
 
 def custom_policy(
@@ -57,7 +57,7 @@ def custom_policy(
         raise PolicyError("", "the name is a preset's; give it another one")
     values = dict(mapping("", definition))
     base = presets[choice("base", values.pop("base", None), tuple(presets))]
-    return replace(_changed(base, values, bounds, _OVERRIDES | _DEFAULTS), name=name)
+    return replace(_changed(base, values, bounds, OVERRIDES | DEFAULTS), name=name)
 
 
 def _changed(
@@ -143,7 +143,7 @@ def _in_flight(path: str, value: object, bounds: Bounds) -> int:
     return whole(path, value, 1, MAX_IN_FLIGHT)
 
 
-_OVERRIDES: dict[str, Check] = {
+OVERRIDES: dict[str, Check] = {
     "waits": _waits,
     "jitter": _jitter,
     "jitter_kind": _one_of("random", "delivery", "none"),
@@ -164,7 +164,7 @@ _OVERRIDES: dict[str, Check] = {
     "replay_id": _one_of("same", "new"),
     "replay_while_open": _flag,
 }
-_DEFAULTS: dict[str, Check] = {
+DEFAULTS: dict[str, Check] = {
     "default_signing": _signing,
     "default_format": _one_of(*FORMATS),
     "default_ordering": _one_of(*ORDERINGS),

@@ -78,20 +78,20 @@ class Policy:
     waits: tuple[float, ...]
     jitter: float
     jitter_kind: Literal["random", "delivery", "none"]
+    max_wait: float = DAY
+    window: float | None = None
+    time_to_live: float | None = None
     connect_timeout: float
     total_timeout: float
     reply_bytes: int
     retried: frozenset[int]
-    retry_after_on: frozenset[int]
     retry_refused: bool
-    gone_disables: bool
-    auto_disable: AutoDisable | None
-    max_wait: float = DAY
-    window: float | None = None
-    time_to_live: float | None = None
+    retry_after_on: frozenset[int]
     free_deferrals: int = 0
     honours_control: bool = True
+    gone_disables: bool
     warns_redirect: bool = False
+    auto_disable: AutoDisable | None
     breaker: Breaker | None = None
     notify_tenant: bool = False
     replay_id: Literal["same", "new"] = "same"

@@ -25,10 +25,16 @@ WEBHOOK = {
         "connect_timeout": 1,
         "total_timeout": 2,
         "reply_bytes": 9,
+        "time_to_live": None,
+        "retried": [503],
+        "auto_disable": {"warnings": [0.5], "start_within": None},
+        "breaker": {"failures": 3},
     },
     "method": "POST",
     "headers": [{"name": "X-A", "value": "b", "secret": True}],
     "max_in_flight": 2,
+    "ordering": "subject",
+    "rate_limit": {"per_second": 5, "burst": 10},
 }
 EVENT = {
     "type": "order.paid",
@@ -69,10 +75,15 @@ def schema(name: str) -> Mapping[str, Any]:
 
 
 def resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    for inner in (part, *part.get("allOf", ())):
+    for inner in (part, *part.get("allOf", ()), *part.get("oneOf", ())):
         if "$ref" in inner:
-            return {**schema(inner["$ref"].rpartition("/")[2]), **part}
+            found = schema(inner["$ref"].rpartition("/")[2])
+            return {**found, **part, "type": [found["type"], *_null(part)]}
     return part
+
+
+def _null(part: Mapping[str, Any]) -> list[str]:
+    return [each["type"] for each in part.get("oneOf", ()) if each.get("type") == "null"]
 
 
 def wrong_values(part: Mapping[str, Any]) -> Iterator[Any]:

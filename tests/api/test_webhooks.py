@@ -40,10 +40,14 @@ def test_create_with_little(mine: Api) -> None:
         "policy_overrides": {},
         "headers": [],
         "max_in_flight": 100,
+        "ordering": "none",
+        "rate_limit": None,
         "environment": "live",
         "enabled": True,
         "disabled_reason": None,
         "paused": False,
+        "breaker": "closed",
+        "health_warning": None,
     }
 
 

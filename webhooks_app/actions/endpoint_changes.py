@@ -6,16 +6,33 @@ from typing import Any
 
 from django.db.models import F
 
+from .. import conf
 from ..core.health import FIRST_WINDOW
 from ..models import Endpoint, EndpointState
+from . import audit
+from .actor import Actor
 
-# What an endpoint starts its next life with. The late results of an earlier generation change nothing.
+CLOSED_BREAKER: Mapping[str, Any] = {
+    "breaker": EndpointState.Breaker.CLOSED,
+    "breaker_at": None,
+    "breaker_error": "",
+    "breaker_successes": 0,
+    "probe_at": None,
+    "probe_token": None,
+    "probe_until": None,
+}
+# What an endpoint starts its next life with. The late results of an earlier generation change nothing; what
+# it has delivered so far, and its last error, stay known.
 FRESH_HEALTH: Mapping[str, Any] = {
+    **CLOSED_BREAKER,
     "window": FIRST_WINDOW,
     "starved": False,
     "hold_until": None,
     "consecutive_failures": 0,
     "first_failure_at": None,
+    "failing_from": None,
+    "warnings": 0,
+    "health_warning": "",
 }
 
 
@@ -36,3 +53,24 @@ def change_state(
     generation = {"generation": F("generation") + 1} if new_life else {}
     EndpointState.objects.using(alias).filter(pk=state.pk).update(**columns, **generation)
     state.refresh_from_db(using=alias)
+
+
+def renew(
+    actor: Actor,
+    endpoint: Endpoint,
+    state: EndpointState,
+    columns: Mapping[str, Any],
+    *,
+    cause: str,
+    now: datetime,
+) -> None:
+    """Begin a new life in a locked state row with `columns` of it; a breaker that closes by that is audited.
+
+    Args:
+        columns: FRESH_HEALTH or a part of it, and what else changes.
+        cause: why, for the audit.
+    """
+    if state.breaker != EndpointState.Breaker.CLOSED:
+        details = {"from": state.breaker, "cause": cause}
+        audit.record(actor, "webhook.breaker_closed", endpoint, details=details, now=now)
+    change_state(conf.current().DATABASE, state, columns, new_life=True)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.matching import check_patterns
-from ..core.policies import PRESETS, PolicyError, with_overrides
 from ..core.secrets import SecretError, canonical
 from ..models import Endpoint
+from . import endpoint_limits as limits
 from .endpoint_headers import headers
 from .faults import Fault, Faults
 
@@ -15,7 +15,6 @@ ENVIRONMENTS = ("live", "test")
 MAX_IDENTITIES = 1_000
 MAX_ID = 128
 MAX_DESCRIPTION = 500
-MAX_IN_FLIGHT = 1_000
 
 
 def text(path: str, value: object, *, at_most: int, at_least: int = 1) -> str:
@@ -65,25 +64,6 @@ def environment(value: object) -> str:
     return _one_of("environment", value, ENVIRONMENTS)
 
 
-def max_in_flight(value: object) -> int:
-    """Return how many requests may be open at once."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_IN_FLIGHT:
-        raise Fault("max_in_flight", f"must be a whole number from 1 to {MAX_IN_FLIGHT}")
-    return value
-
-
-def policy(name: object, overrides: object) -> tuple[str, dict[str, Any]]:
-    """Return the policy's name and the endpoint's own values, which must fit together."""
-    _one_of("policy", name, tuple(PRESETS))
-    given = {} if overrides is None else overrides
-    try:
-        with_overrides(PRESETS[str(name)], given)  # type: ignore[arg-type]
-    except PolicyError as error:
-        path = f"policy_overrides/{error.path}" if error.path else "policy_overrides"
-        raise Fault(path, error.message) from None
-    return str(name), dict(given)  # type: ignore[call-overload]
-
-
 def secret(value: object) -> str:
     """Return the canonical spelling of a secret that the caller brings; a message holds none of it."""
     try:
@@ -104,8 +84,12 @@ PLAIN: Mapping[str, Callable[[object], Any]] = {
     "identity_ids": identity_ids,
     "description": description,
     "method": method,
-    "max_in_flight": max_in_flight,
+    "max_in_flight": limits.max_in_flight,
+    "ordering": limits.ordering,
+    "rate_limit": limits.rate_limit,
 }
+
+ORDER = ("ordering", "max_in_flight")
 
 
 def columns(given: Mapping[str, Any], endpoint: Endpoint, faults: Faults) -> dict[str, Any]:
@@ -118,8 +102,10 @@ def columns(given: Mapping[str, Any], endpoint: Endpoint, faults: Faults) -> dic
     found = {name: faults.check(rule, given[name]) for name, rule in PLAIN.items() if name in given}
     if given.keys() & {"policy", "policy_overrides"}:
         name = given.get("policy", endpoint.policy)
-        pair = faults.check(policy, name, given.get("policy_overrides", endpoint.policy_overrides))
+        pair = faults.check(limits.policy, name, given.get("policy_overrides", endpoint.policy_overrides))
         found["policy"], found["policy_overrides"] = pair or (None, None)
+    if given.keys() & {"ordering", "max_in_flight"}:
+        limits.check_order({name: found.get(name, getattr(endpoint, name)) for name in ORDER}, faults)
     if "headers" in given:
         found["headers"] = faults.check(headers, endpoint.public_id, given["headers"], endpoint.headers)
     return found

@@ -18,12 +18,12 @@ from ..models import Endpoint, EndpointSecret, EndpointState
 from ..pipeline import clock
 from . import audit, endpoint_fields
 from .actor import WEBHOOKS_MANAGE, Actor, require
+from .endpoint_limits import with_defaults
 from .faults import Fault, Faults
 from .locking import lock_limit
 from .ownership import owner_for, same_owner
 
 SECRET_BYTES = 32
-DEFAULT_IN_FLIGHT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ def register_endpoint(
     method: str = "POST",
     headers: Sequence[Mapping[str, Any]] = (),
     max_in_flight: int | None = None,
+    ordering: str | None = None,
+    rate_limit: Mapping[str, Any] | None = None,
     environment: str | None = None,
 ) -> Registered:
     """Create an endpoint of a tenant, of a partner, or (neither given) of the actor's own scope.
@@ -61,6 +63,9 @@ def register_endpoint(
         policy_overrides: own values in place of the policy's.
         secret: an existing `whsec_…` to take over; made when left out.
         headers: `{"name", "value", "secret"?}`; values marked secret are sealed.
+        max_in_flight: requests open at once; default: 1 with the ordering `fifo`, else the policy's.
+        ordering: `none`, `fifo` or `subject`; default: the policy's.
+        rate_limit: `{"per_second": n, "burst": n}`; None = no limit.
         environment: the actor's own, else `live`.
 
     Raises:
@@ -78,11 +83,13 @@ def register_endpoint(
         "policy_overrides": policy_overrides,
         "method": method,
         "headers": headers,
-        "max_in_flight": DEFAULT_IN_FLIGHT if max_in_flight is None else max_in_flight,
+        "max_in_flight": max_in_flight,
+        "ordering": ordering,
+        "rate_limit": rate_limit,
     }
     faults, endpoint = Faults(), Endpoint(public_id=new_id("whk"))
     owner = faults.check(owner_for, actor, tenant_id, partner_id)
-    columns = endpoint_fields.columns(given, endpoint, faults)
+    columns = endpoint_fields.columns(with_defaults(given), endpoint, faults)
     columns["environment"] = faults.check(_environment, actor, environment)
     own_secret = generate_from(os.urandom(SECRET_BYTES))
     chosen = own_secret if secret is None else faults.check(endpoint_fields.secret, secret)

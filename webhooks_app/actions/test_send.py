@@ -14,6 +14,7 @@ from ..models import Attempt, Endpoint
 from ..pipeline import clock
 from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
+from .retarget import confirm
 from .scope import get_endpoint, webhook_not_found
 
 EVENT_TYPE = "webhook.test"
@@ -23,8 +24,10 @@ DATA = {"message": "hello"}
 def test_send(actor: Actor, endpoint: Endpoint) -> Attempt:
     """Send one `webhook.test` event and return the attempt, whatever came of it.
 
-    Works on disabled and paused endpoints. Never retried, fanned out or replayed; health, schedule and
-    window stay as they are. Waits up to the policy's total timeout, so call it outside of a transaction.
+    Works on disabled and paused endpoints. Never retried, fanned out or replayed; health, schedule, breaker
+    and window stay as they are. Only an endpoint that waits for its new URL to prove itself (disabled as
+    `url_changed`) is enabled by a success. Waits up to the policy's total timeout, so call it outside of a
+    transaction.
 
     Raises:
         NotFound: deleted, or not the actor's.
@@ -44,6 +47,8 @@ def test_send(actor: Actor, endpoint: Endpoint) -> Attempt:
         attempt.save(using=alias, force_insert=True)
         details = {"attempt": attempt.public_id, "status": attempt.status, "error": attempt.error}
         audit.record(actor, "webhook.tested", fresh, details=details)
+    if not attempt.error:
+        confirm(actor, fresh, config.url, attempt=attempt.public_id, now=clock.db_now(alias))
     return attempt
 
 

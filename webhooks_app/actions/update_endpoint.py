@@ -1,27 +1,30 @@
 """Change an endpoint; only the given fields are touched, whatever else changes meanwhile."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from .. import conf
 from ..core.ssrf import Target
-from ..core.states import PENDING
 from ..destinations.network import check_endpoint_url
-from ..exceptions import Conflict
-from ..models import Delivery, Endpoint, EndpointState
+from ..models import Endpoint, EndpointState
 from ..pipeline import clock, doorbell
 from . import audit, endpoint_fields, endpoint_headers
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .disable import disable
 from .enable import enable
-from .ending import unleased
-from .endpoint_changes import FRESH_HEALTH, change, change_state
+from .endpoint_changes import CLOSED_BREAKER, change, renew
 from .faults import Faults
 from .locking import locked
+from .retarget import retarget
 
-COLUMNS = frozenset({*endpoint_fields.PLAIN, "policy", "policy_overrides", "headers"})
+POLICY = frozenset({"policy", "policy_overrides"})
+COLUMNS = frozenset({*endpoint_fields.PLAIN, *POLICY, "headers"})
+# What may let deliveries leave that wait now.
+GATES = POLICY | {"max_in_flight", "rate_limit"}
 SWITCHES = frozenset({"enabled", "retarget_pending"})
 FIELDS = COLUMNS | SWITCHES | {"url"}
+
+Moved: TypeAlias = tuple[str, Target]
 
 _ELSEWHERE = {
     "secret": "is changed by rotating it",
@@ -35,7 +38,9 @@ def update_endpoint(actor: Actor, endpoint: Endpoint, changes: Mapping[str, Any]
     """Change the fields named in `changes`, by the names `register_endpoint` has, and `enabled`.
 
     `headers` replaces the whole list; an entry marked secret without a value keeps the value it has. A new
-    `url` gets the open deliveries only when `retarget_pending` says so.
+    `url` gets the open deliveries only when `retarget_pending` says so; with the setting URL_CHANGE
+    `disable` it also disables the endpoint until a test reaches it. Another `ordering` holds for events that
+    are fanned out from now on. Another policy closes an open breaker.
 
     Raises:
         InvalidRequest: naming every field that is refused; also when there is none.
@@ -51,21 +56,41 @@ def update_endpoint(actor: Actor, endpoint: Endpoint, changes: Mapping[str, Any]
     with locked(actor, endpoint) as (fresh, state):
         columns = endpoint_fields.columns(changes, fresh, faults)
         faults.finish()
-        alias = conf.current().DATABASE
-        now = clock.db_now(alias)
         columns = {name: value for name, value in columns.items() if value != getattr(fresh, name)}
-        details = _details(columns)
-        if target is not None and changes["url"] != fresh.url:
-            details["host"] = _retarget(
-                alias, fresh, state, target, keep=bool(changes.get("retarget_pending"))
-            )
-            columns["url"] = changes["url"]
-        if columns:
-            change(alias, fresh, now, columns)
-            audit.record(actor, "webhook.updated", fresh, details=details, now=now)
+        keep = bool(changes.get("retarget_pending"))
+        _apply(actor, fresh, state, columns, target=_moved(fresh, changes, target), keep=keep)
         if "enabled" in changes:
             fresh = enable(actor, fresh) if changes["enabled"] else disable(actor, fresh)
     return fresh
+
+
+def _moved(endpoint: Endpoint, changes: Mapping[str, Any], target: Target | None) -> Moved | None:
+    is_new = target is not None and changes["url"] != endpoint.url
+    return (changes["url"], target) if is_new and target else None
+
+
+def _apply(
+    actor: Actor,
+    endpoint: Endpoint,
+    state: EndpointState,
+    columns: dict[str, Any],
+    *,
+    target: Moved | None,
+    keep: bool,
+) -> None:
+    alias = conf.current().DATABASE
+    now = clock.db_now(alias)
+    details = _details(columns)
+    if columns.keys() & POLICY and state.breaker != EndpointState.Breaker.CLOSED:
+        renew(actor, endpoint, state, CLOSED_BREAKER, cause="policy_changed", now=now)
+    if columns.keys() & GATES:
+        doorbell.ring_on_commit(alias, endpoint_ids=[endpoint.pk])
+    if target is not None:
+        columns["url"], where = target
+        details["host"] = retarget(actor, endpoint, state, where, keep=keep, now=now)
+    if columns:
+        change(alias, endpoint, now, columns)
+        audit.record(actor, "webhook.updated", endpoint, details=details, now=now)
 
 
 def _check_names(changes: Mapping[str, Any], faults: Faults) -> None:
@@ -78,33 +103,9 @@ def _check_names(changes: Mapping[str, Any], faults: Faults) -> None:
         faults.add("", "must name at least one field to change")
 
 
-def _retarget(
-    alias: str, endpoint: Endpoint, state: EndpointState, target: Target, *, keep: bool
-) -> dict[str, Any]:
-    """Prepare the state row for another receiver; return what the audit says of it."""
-    waiting = Delivery.objects.using(alias).filter(endpoint=endpoint, state=PENDING).exists()
-    if waiting and not keep:
-        raise Conflict(
-            "deliveries to the present URL are still open",
-            code="deliveries_pending",
-            fix="Wait for them to end, or send retarget_pending: true to let the new URL have them.",
-        )
-    change_state(alias, state, FRESH_HEALTH, new_life=True)
-    # What the old URL refused says nothing of the new one.
-    now = clock.db_now(alias)
-    open_ones = Delivery.objects.using(alias).filter(unleased(now), endpoint=endpoint, state=PENDING)
-    open_ones.filter(due_at__gt=now).update(due_at=now)
-    doorbell.ring_on_commit(alias, endpoint_ids=[endpoint.pk])
-    return {"old": _host(endpoint.url), "new": target.host, "retargeted": waiting}
-
-
 def _details(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Say which fields change, with their new values where these are no secret and no free text."""
     shown = {name: columns[name] for name in columns.keys() - {"headers", "description", "identity_ids"}}
     if "headers" in columns:
         shown["headers"] = endpoint_headers.names(columns["headers"])
     return {"fields": sorted(columns), **shown}
-
-
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].partition("?")[0].lower()

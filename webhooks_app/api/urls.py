@@ -3,13 +3,15 @@
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from .views import docs, events, webhook_logs, webhook_verbs, webhooks
+from .views import docs, events, webhook_health, webhook_logs, webhook_verbs, webhooks
 from .views.base import RouteNotFound
 
 urlpatterns = [
     path("v1/events", events.Events.as_view(), name="events"),
     path("v1/events/<str:id>", events.OneEvent.as_view(), name="event"),
     path("v1/webhooks", webhooks.Webhooks.as_view(), name="webhooks"),
+    # Before the ids, which it is none of.
+    path("v1/webhooks/health", webhook_health.AllHealthView.as_view(), name="webhooks-health"),
     path("v1/webhooks/<str:id>", webhooks.OneWebhook.as_view(), name="webhook"),
     path(
         "v1/webhooks/<str:id>/rotate-secret", webhook_verbs.RotateSecretView.as_view(), name="webhook-rotate"
@@ -18,6 +20,8 @@ urlpatterns = [
     path("v1/webhooks/<str:id>/replay", webhook_verbs.ReplayView.as_view(), name="webhook-replay"),
     path("v1/webhooks/<str:id>/pause", webhook_verbs.PauseView.as_view(), name="webhook-pause"),
     path("v1/webhooks/<str:id>/resume", webhook_verbs.ResumeView.as_view(), name="webhook-resume"),
+    path("v1/webhooks/<str:id>/status", webhook_health.StatusView.as_view(), name="webhook-status"),
+    path("v1/webhooks/<str:id>/health", webhook_health.HealthView.as_view(), name="webhook-health"),
     path("v1/webhooks/<str:id>/deliveries", webhook_logs.Deliveries.as_view(), name="webhook-deliveries"),
     path("v1/webhooks/<str:id>/attempts", webhook_logs.Attempts.as_view(), name="webhook-attempts"),
     path("v1/openapi.json", docs.OpenApi.as_view(), name="openapi"),

@@ -11,30 +11,18 @@ from ...actions.endpoint_fields import (
     MAX_DESCRIPTION,
     MAX_ID,
     MAX_IDENTITIES,
-    MAX_IN_FLIGHT,
     METHODS,
 )
 from ...core.headers import MAX_HEADERS, MAX_NAME, MAX_VALUE
 from ...core.matching import MAX_PATTERN_LENGTH, MAX_PATTERNS
-from ...core.policies import PRESETS
-from ...models import Endpoint
-from ..strict import Choice, Flag, Moment, Number, Strict, Text, Whole
+from ...core.overrides import MAX_IN_FLIGHT
+from ...models import Endpoint, EndpointState
+from ..strict import Choice, Flag, Moment, Strict, Text, Whole
 from .page import Page, PageQuery
+from .webhook_limits import PolicyOverrides, RateLimit, RateLimitShown, ordering
 
 MAX_URL = 2048
 _FIXED = "Fixed when the webhook is created; create another one."
-
-
-class PolicyOverrides(Strict):
-    """An endpoint's own values in place of its policy's; seconds and bytes."""
-
-    waits = serializers.ListField(
-        child=Number(), required=False, help_text="Seconds after the 1st, 2nd, … failure."
-    )
-    jitter = Number(required=False, help_text="Largest deviation from a wait, as a share of it.")
-    connect_timeout = Number(required=False, help_text="Seconds.")
-    total_timeout = Number(required=False, help_text="Seconds, connecting included.")
-    reply_bytes = Whole(required=False, help_text="How much of a reply is kept.")
 
 
 class HeaderInput(Strict):
@@ -66,7 +54,12 @@ class WebhookInput(Strict):
     description = Text(
         max_length=MAX_DESCRIPTION, allow_blank=True, allow_null=True, required=False, help_text="For people."
     )
-    policy = Choice(choices=list(PRESETS), required=False, help_text="How deliveries are retried.")
+    policy = Text(
+        max_length=64,
+        required=False,
+        help_text="How deliveries are retried: `standard`, `strict`, `exponential`, `quick`, or one of the "
+        "operator's own.",
+    )
     policy_overrides = PolicyOverrides(required=False, help_text="Own values in place of the policy's.")
     method = Choice(choices=METHODS, required=False, help_text="HTTP method of the requests; default: POST.")
     headers = HeaderInput(
@@ -75,6 +68,8 @@ class WebhookInput(Strict):
     max_in_flight = Whole(
         min_value=1, max_value=MAX_IN_FLIGHT, required=False, help_text="Requests open at once."
     )
+    ordering = ordering()
+    rate_limit = RateLimit(allow_null=True, required=False, help_text="Null = none.")
 
 
 class WebhookCreate(WebhookInput):
@@ -149,10 +144,20 @@ class Webhook(serializers.Serializer):
     policy_overrides = serializers.DictField()
     headers = serializers.SerializerMethodField(help_text="Sent with every request.")
     max_in_flight = serializers.IntegerField()
+    ordering = serializers.ChoiceField(choices=Endpoint.Ordering.values)
+    rate_limit = RateLimitShown(allow_null=True)
     environment = serializers.ChoiceField(choices=ENVIRONMENTS)
     enabled = serializers.BooleanField(source="state.enabled")
     disabled_reason = serializers.CharField(source="state.disabled_reason", allow_null=True)
     paused = serializers.SerializerMethodField(help_text="Held: nothing is sent, nothing is lost.")
+    breaker = serializers.ChoiceField(
+        source="state.breaker",
+        choices=EndpointState.Breaker.values,
+        help_text="Open: deliveries wait, and the receiver is tried now and then.",
+    )
+    health_warning = serializers.SerializerMethodField(
+        help_text="An error code to look into, such as `redirect`; null = none."
+    )
     created_at = Moment()
     updated_at = Moment()
 
@@ -161,45 +166,59 @@ class Webhook(serializers.Serializer):
         """Return the headers as far as they may be read."""
         return [_shown(header) for header in endpoint.headers]
 
+    def get_health_warning(self, endpoint: Endpoint) -> str | None:
+        """Return the error code."""
+        return endpoint.state.health_warning or None
+
     def get_paused(self, endpoint: Endpoint) -> bool:
         """Return whether deliveries are held."""
         return endpoint.state.paused_at is not None
 
 
 class WebhookWithSecret(Webhook):
-    """A webhook and its new secret, which cannot be read again."""
+    """A webhook and its new secret, which cannot be read again.
 
-    secret = serializers.SerializerMethodField(help_text="Shown in this answer and never again.")
+    What only this answer tells is optional: a repeated request may get the webhook as it is then.
+    """
 
-    def get_secret(self, endpoint: Endpoint) -> str:
-        """Return the secret."""
-        return str(self.context["secret"])
+    secret = serializers.CharField(required=False, help_text="Shown in this answer and never again.")
+    secret_replayed = serializers.BooleanField(
+        required=False, help_text="`false`, in place of the secret, in the answer to a repeated request."
+    )
+
+    def to_representation(self, endpoint: Endpoint) -> dict[str, Any]:
+        """Return the webhook with its secret."""
+        return {**super().to_representation(endpoint), "secret": self.context["secret"]}
 
 
 class WebhookCreated(WebhookWithSecret):
     """A new webhook."""
 
-    same_url = serializers.SerializerMethodField(
-        help_text="Other webhooks of the same owner with this URL: it receives every event of theirs as well."
+    same_url = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,
+        help_text="Other webhooks of the same owner with this URL: it receives every event of theirs as well.",
     )
 
-    def get_same_url(self, endpoint: Endpoint) -> list[str]:
-        """Return their ids."""
-        return list(self.context["same_url"])
+    def to_representation(self, endpoint: Endpoint) -> dict[str, Any]:
+        """Return the webhook with its secret and its doubles."""
+        return {**super().to_representation(endpoint), "same_url": list(self.context["same_url"])}
 
 
 class WebhookRotated(WebhookWithSecret):
     """A webhook with a new secret."""
 
-    previous_expires_at = serializers.SerializerMethodField(
-        help_text="Until when the old secret signs beside the new one; null = it no longer does."
+    previous_expires_at = Moment(
+        required=False,
+        allow_null=True,
+        help_text="Until when the old secret signs beside the new one; null = it no longer does.",
     )
 
-    @extend_schema_field(Moment(allow_null=True))
-    def get_previous_expires_at(self, endpoint: Endpoint) -> str | None:
-        """Return when the overlap ends."""
+    def to_representation(self, endpoint: Endpoint) -> dict[str, Any]:
+        """Return the webhook with its secret and the end of the overlap."""
         moment = self.context["previous_expires_at"]
-        return None if moment is None else Moment().to_representation(moment)
+        shown = None if moment is None else Moment().to_representation(moment)
+        return {**super().to_representation(endpoint), "previous_expires_at": shown}
 
 
 class WebhookPage(Page):

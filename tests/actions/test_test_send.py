@@ -1,9 +1,11 @@
 """The test delivery: one signed request, its evidence, and nothing else moves."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 from standardwebhooks import Webhook
 
 from tests.actions.builders import OPERATOR, make_delivery, tenant
@@ -65,12 +67,16 @@ def test_a_failure_is_stored_and_disables_nothing(endpoint, receiver, status, er
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_nothing_else_moves(endpoint, receiver, status):
+@pytest.mark.parametrize("breaker", ["closed", "open", "half_open"])
+def test_nothing_else_moves(endpoint, receiver, status, breaker):
+    """B030"""
     receiver.status = status
     waiting = make_delivery(endpoint)
-    EndpointState.objects.update(consecutive_failures=30, window=2)
+    at = timezone.now() + timedelta(minutes=1)
+    EndpointState.objects.update(consecutive_failures=30, window=2, first_failure_at=at, warnings=1)
+    EndpointState.objects.update(breaker=breaker, breaker_at=at, probe_at=at, breaker_successes=1)
     before = [list(model.objects.values()) for model in (EndpointState, EndpointSecret, Endpoint, Delivery)]
-    for _ in range(3):
+    for _ in range(10):
         sending.test_send(tenant(), endpoint)
     after = [list(model.objects.values()) for model in (EndpointState, EndpointSecret, Endpoint, Delivery)]
     assert after == before

@@ -44,8 +44,10 @@ def test_every_code_of_an_action_is_in_the_catalogue() -> None:
 
 def test_every_code_of_an_operation_is_in_the_catalogue() -> None:
     views = [pattern.callback.cls for pattern in urlpatterns if hasattr(pattern.callback, "cls")]
-    declared: list[Operation] = [op for view in views for op in getattr(view, "operations", {}).values()]
-    assert {code for operation in declared for code in operation.all_errors} <= set(CATALOGUE)
+    declared: list[tuple[str, Operation]] = [
+        pair for view in views for pair in getattr(view, "operations", {}).items()
+    ]
+    assert {code for method, each in declared for code in each.all_errors(method)} <= set(CATALOGUE)
 
 
 def test_the_catalogue_is_consistent() -> None:

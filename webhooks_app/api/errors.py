@@ -26,6 +26,11 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         "invalid_request": ErrorKind(
             400, "The request is not valid", "Correct what `errors` names and send the request again."
         ),
+        "invalid_idempotency_key": ErrorKind(
+            400,
+            "The Idempotency-Key is not valid",
+            "Send 1 to 255 printable ASCII characters, such as a UUID, or leave the header out.",
+        ),
         "unauthenticated": ErrorKind(
             401,
             "The caller is not known",
@@ -95,6 +100,17 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
             409,
             "The event_id names an event of the other environment",
             "Use other ids in the test environment.",
+        ),
+        "idempotency_conflict": ErrorKind(
+            409,
+            "The Idempotency-Key belongs to another request",
+            "Send a new key with every new request, and the same one only with the very same request.",
+        ),
+        "request_in_progress": ErrorKind(
+            409,
+            "The same request is being carried out",
+            "Repeat it with the same Idempotency-Key after the pause that Retry-After names.",
+            retryable=True,
         ),
         "length_required": ErrorKind(
             411,

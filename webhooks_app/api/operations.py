@@ -10,6 +10,7 @@ from .strict import Strict
 
 _ALWAYS = ("invalid_request", "unauthenticated", "permission_denied", "internal_error", "unavailable")
 _WITH_BODY = ("length_required", "payload_too_large", "unsupported_media_type")
+_POST = ("invalid_idempotency_key", "idempotency_conflict", "request_in_progress")
 
 
 class NoQuery(Strict):
@@ -27,6 +28,7 @@ class Operation:
     ``answer``       serializer of the answer to a success; None = no content
     ``status``       HTTP status of a success
     ``errors``       codes of the catalogue beyond those that every operation may answer
+    ``shown_once``   members of the answer that a repeated request does not get again
     """
 
     id: str
@@ -39,11 +41,11 @@ class Operation:
     answer: type[Serializer] | None = None
     status: int = 200
     errors: tuple[str, ...] = ()
+    shown_once: frozenset[str] = frozenset()
 
-    @property
-    def all_errors(self) -> tuple[str, ...]:
-        """Every code that the operation may answer."""
-        return _ALWAYS + self.errors + (_WITH_BODY if self.body else ())
+    def all_errors(self, method: str) -> tuple[str, ...]:
+        """Every code that the operation may answer, as the method it has."""
+        return _ALWAYS + self.errors + (_WITH_BODY if self.body else ()) + (_POST if method == "POST" else ())
 
 
 Operations: TypeAlias = Mapping[str, Operation]

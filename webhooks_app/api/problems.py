@@ -47,6 +47,10 @@ class PayloadTooLarge(drf.APIException):
         self.limit = limit
 
 
+class InProgress(drf.APIException):
+    """A request with the same Idempotency-Key is being carried out."""
+
+
 class RouteNotFound(drf.APIException):
     """No path of the API matches."""
 
@@ -208,6 +212,11 @@ def _csrf(error: CsrfFailed) -> Problem:
 @problem_of.register
 def _length(error: LengthRequired) -> Problem:
     return Problem("length_required")
+
+
+@problem_of.register
+def _in_progress(error: InProgress) -> Problem:
+    return Problem("request_in_progress", headers={"Retry-After": "1"})
 
 
 @problem_of.register

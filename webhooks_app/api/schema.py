@@ -1,7 +1,7 @@
 """The OpenAPI document, made from what the views themselves obey; a host needs no setting for it."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from drf_spectacular.generators import SchemaGenerator
@@ -11,9 +11,11 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
 from .. import __version__
 from .errors import CATALOGUE
+from .idempotency import HEADER, MAX_KEY
 from .operations import Operation
 from .problems import MEDIA_TYPE
 from .serializers.problem import Problem
+from .stored_answers import REPLAYED
 
 TAGS: Final = {
     "Events": "Facts of the host's business, and how they enter the sender.",
@@ -87,13 +89,13 @@ class OperationSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         """Return the declared query parameters, and the header of every answer."""
         query = [self._operation.query] if self._operation.query else []
-        return [*query, _REQUEST_ID]
+        return [*query, _REQUEST_ID, *(_IDEMPOTENCY if self.method == "POST" else ())]
 
     def get_response_serializers(self) -> Any:
         """Return the success and every error the operation may answer, by status."""
         operation = self._operation
         success = OpenApiResponse(operation.answer, description="Done.")
-        return {operation.status: success, **_failures(operation)}
+        return {operation.status: success, **_failures(operation.all_errors(self.method))}
 
     @property
     def _operation(self) -> Operation:
@@ -110,9 +112,26 @@ _REQUEST_ID: Final = OpenApiParameter(
 )
 
 
-def _failures(operation: Operation) -> dict[tuple[int, str], OpenApiResponse]:
+_IDEMPOTENCY: Final = (
+    OpenApiParameter(
+        HEADER,
+        {"type": "string", "minLength": 1, "maxLength": MAX_KEY},
+        OpenApiParameter.HEADER,
+        description="Makes it safe to repeat the request for 30 days: it acts once.",
+    ),
+    OpenApiParameter(
+        REPLAYED,
+        str,
+        OpenApiParameter.HEADER,
+        response=True,
+        description="`true` on the answer to a repeated request.",
+    ),
+)
+
+
+def _failures(errors: Sequence[str]) -> dict[tuple[int, str], OpenApiResponse]:
     codes: dict[int, list[str]] = {}
-    for code in operation.all_errors:
+    for code in errors:
         codes.setdefault(CATALOGUE[code].status, []).append(f"`{code}`")
     return {
         (status, MEDIA_TYPE): OpenApiResponse(Problem, description=", ".join(named))

@@ -197,7 +197,7 @@ class WebhookCreated(WebhookWithSecret):
     same_url = serializers.ListField(
         child=serializers.CharField(),
         required=False,
-        help_text="Other webhooks of the same owner with this URL: it receives every event of theirs as well.",
+        help_text="Other webhooks of the same owner with this URL: it receives their events as well.",
     )
 
     def to_representation(self, endpoint: Endpoint) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The host's settings of DRF play no part in it.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
 from django.core.exceptions import ImproperlyConfigured
@@ -11,45 +12,22 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import translation
 from rest_framework import exceptions as drf
-from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from ...actions.actor import Actor
 from ...ids import new_id
-from .. import problems
+from .. import idempotency, problems
 from ..authentication import AUTHENTICATION
+from ..idempotency import Repeated
 from ..operations import NoQuery, Operation, Operations
 from ..parsing import StrictJSONParser, check_body
+from ..rendering import AlwaysJson, ApiRenderer
 from ..schema import OperationSchema
 
 BODY_LIMIT = 256 * 1024
 _WITH_BODY = frozenset({"POST", "PATCH"})
-
-
-class ApiRenderer(JSONRenderer):
-    """Compact UTF-8 JSON."""
-
-    charset = None
-    ensure_ascii = False
-    compact = True
-    strict = True
-
-
-class AlwaysJson(BaseContentNegotiation):
-    """Answers in JSON whatever is asked for, as RFC 9110, section 12.5.1, allows."""
-
-    def select_parser(self, request: Request, parsers: list[Any]) -> Any:
-        """Return the one parser."""
-        return parsers[0]
-
-    def select_renderer(
-        self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        """Return the one renderer."""
-        return renderers[0], renderers[0].media_type
 
 
 class BaseView(APIView):
@@ -102,6 +80,12 @@ class ApiView(BaseView):
     authentication_classes = AUTHENTICATION
     schema = OperationSchema()
     operations: ClassVar[Operations] = {}
+    _claim: idempotency.Claim | None = None
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer, and let go of what was taken for it."""
+        with ExitStack() as self._held:
+            return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Authenticate, then refuse what the method or the caller may not do, before anything is read."""
@@ -115,6 +99,22 @@ class ApiView(BaseView):
         if request.method in _WITH_BODY:
             check_body(request, self.body_limit())
         self._query = self._read_query()
+        if request.method == "POST" and (key := idempotency.key_of(request._request)) is not None:
+            self._claim_key(key)
+
+    def handle_exception(self, exc: Exception) -> HttpResponseBase:
+        """Return the answer to a failure, or the one that the same request got before."""
+        response: HttpResponseBase = (
+            exc.response if isinstance(exc, Repeated) else super().handle_exception(exc)
+        )
+        return response
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        """Keep the answer for those who repeat the request."""
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if self._claim is not None:
+            self._claim.settle(response)
+        return response
 
     @property
     def actor(self) -> Actor:
@@ -136,11 +136,15 @@ class ApiView(BaseView):
         """Return the largest body taken, in bytes."""
         return BODY_LIMIT
 
+    def payload(self) -> Any:
+        """Return the body as parsed, unchecked."""
+        return self.request.data
+
     def read(self, *, partial: bool = False) -> dict[str, Any]:
         """Return the body's values. Raises ValidationError naming every wrong one."""
         if self.operation.body is None:
             raise ImproperlyConfigured(f"{self.operation.id} takes no body")
-        given = self.request.data
+        given = self.payload()
         if not isinstance(given, dict):
             raise drf.ValidationError("Must be a JSON object.")
         serializer = self.operation.body(data=given, partial=partial)
@@ -153,6 +157,13 @@ class ApiView(BaseView):
         if self.operation.answer is None:
             return Response(status=self.operation.status)
         return Response(self.operation.answer(value, context=context).data, status=self.operation.status)
+
+    def _claim_key(self, key: str) -> None:
+        claim = idempotency.claim(
+            key, self.request._request, self.actor, operation=self.operation, payload=self.payload()
+        )
+        self._held.enter_context(claim.changes)
+        self._claim = claim
 
     def _read_query(self) -> Mapping[str, Any]:
         given = self.request.query_params

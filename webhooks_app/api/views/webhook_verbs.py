@@ -32,6 +32,7 @@ class RotateSecretView(ApiView):
             body=RotateSecret,
             answer=WebhookRotated,
             errors=("webhook_not_found", "too_many_secrets"),
+            shown_once=frozenset({"secret"}),
         )
     }
 

@@ -40,6 +40,7 @@ class Webhooks(ListView[Endpoint]):
             answer=shapes.WebhookCreated,
             status=201,
             errors=("tenant_not_found", "partner_not_found", "webhook_limit_reached"),
+            shown_once=frozenset({"secret"}),
         ),
     }
     exact = {"tenant_id": "tenant_id"}

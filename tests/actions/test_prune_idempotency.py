@@ -15,14 +15,7 @@ NOW = datetime(2026, 10, 1, 12, tzinfo=UTC)
 
 def keys(count: int, expires_at: datetime) -> None:
     IdempotencyRecord.objects.bulk_create(
-        IdempotencyRecord(
-            caller="c",
-            key=f"{expires_at:%s}-{n}",
-            method="POST",
-            path="/",
-            started_at=NOW,
-            expires_at=expires_at,
-        )
+        IdempotencyRecord(caller=str(expires_at), key=str(n), started_at=NOW, expires_at=expires_at)
         for n in range(count)
     )
 

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from webhooks_app.core.attempt import AttemptResult
 from webhooks_app.core.classify import OURS, error_of
-from webhooks_app.core.decide import AttemptStatus, Facts, Outcome, Trigger, decide
-from webhooks_app.core.policies import STANDARD, Policy
+from webhooks_app.core.decide import (
+    AttemptStatus,
+    Facts,
+    Outcome,
+    Trigger,
+    decide,
+    end_before_attempt,
+)
+from webhooks_app.core.policies import PRESETS, STANDARD, Policy
 from webhooks_app.core.states import DEAD, ENDED, ERRORS, State, move
 
 NOW = datetime(2026, 10, 22, 10, tzinfo=UTC)
@@ -207,6 +214,84 @@ def test_a_schedule_may_end_by_the_clock() -> None:
     assert after(reply(500), policy, recorded_at=NOW - timedelta(seconds=70)).state == "exhausted"
 
 
+def test_only_a_retry_after_that_leads_past_the_window_exceeds_it() -> None:
+    policy = replace(STANDARD, window=100.0, free_deferrals=1)
+    assert after(reply(503, retry_after="99"), policy).state == "pending"
+    raised = after(reply(503, retry_after="100"), policy)
+    assert (raised.state, raised.error, raised.attempt_status) == ("window_exceeded", "status_5xx", "dead")
+    late = {"recorded_at": NOW - timedelta(seconds=70)}
+    assert after(reply(503, retry_after="500"), policy, **late).state == "exhausted"  # as without it
+    assert after(reply(503, retry_after="29"), policy, **late).state == "exhausted"
+    at_the_end = after(reply(503, retry_after="100"), policy, step=12)
+    assert at_the_end.state == "window_exceeded"  # a free wait, but none of the schedule's
+    assert after(reply(503, retry_after="100"), policy, step=12, deferrals=1).state == "exhausted"
+
+
+def test_a_time_to_live_counts_from_the_start() -> None:
+    policy = replace(STANDARD, time_to_live=100.0)
+    assert after(reply(500), policy, recorded_at=NOW - timedelta(seconds=69)).state == "pending"
+    assert after(reply(500), policy, recorded_at=NOW - timedelta(seconds=70)).state == "expired"
+    assert after(reply(503, retry_after="100"), policy).state == "expired"
+
+
+def test_what_is_both_expired_and_out_of_its_window_is_expired() -> None:
+    policy = replace(STANDARD, window=10.0)
+    assert after(reply(500), policy, expires_at=NOW + timedelta(seconds=20)).state == "expired"
+    assert after(reply(503, retry_after="90"), policy, replay_until=NOW).state == "expired"
+
+
+START = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "times", "expected"),
+    [
+        ({}, {}, None),
+        ({}, {"now": START + 10**9}, None),
+        ({}, {"expires": START + 10, "now": START + 9.999}, None),
+        ({}, {"expires": START + 10, "now": START + 10}, "expired"),
+        ({}, {"replay_until": START + 10, "now": START + 9.999}, None),
+        ({}, {"replay_until": START + 10, "now": START + 10}, "expired"),
+        ({"time_to_live": 10.0}, {"now": START + 9.999}, None),
+        ({"time_to_live": 10.0}, {"now": START + 10}, "expired"),
+        ({"window": 10.0}, {"now": START + 9.999}, None),
+        ({"window": 10.0}, {"now": START + 10}, "window_exceeded"),
+        ({"window": 5.0, "time_to_live": 10.0}, {"now": START + 10}, "expired"),
+        ({"window": 10.0}, {"now": START + 10, "expires": START + 1}, "expired"),
+        ({"window": 10.0}, {"now": START - 5}, None),
+    ],
+)
+def test_how_a_delivery_ends_before_its_attempt(
+    limits: dict[str, float], times: dict[str, float], expected: str | None
+) -> None:
+    given_: dict[str, Any] = {"started": START, "expires": None, "replay_until": START + 10**10, "now": START}
+    assert end_before_attempt(replace(STANDARD, **limits), **(given_ | times)) == expected  # type: ignore[arg-type]
+
+
+@given(
+    st.none() | st.floats(1, 10**6),
+    st.none() | st.floats(1, 10**6),
+    st.none() | st.integers(1, 10**6),
+    st.integers(0, 10**6),
+)
+def test_what_a_retry_is_scheduled_for_may_start_then(
+    window: float | None, life: float | None, expires: int | None, asked: int
+) -> None:
+    """Both rules have the same edges: what `decide` plans is not ended by `end_before_attempt` in time."""
+    policy = replace(STANDARD, window=window, time_to_live=life)
+    expires_at = None if expires is None else NOW + timedelta(seconds=expires)
+    outcome = after(reply(503, retry_after=str(asked)), policy, expires_at=expires_at)
+    if outcome.due_at is not None:
+        end = end_before_attempt(
+            policy,
+            started=NOW.timestamp(),
+            expires=None if expires_at is None else expires_at.timestamp(),
+            replay_until=FACTS.replay_until.timestamp() if FACTS.replay_until else 0,
+            now=outcome.due_at.timestamp(),
+        )
+        assert end is None
+
+
 @pytest.mark.parametrize("trigger", ["manual", "probe"])
 @pytest.mark.parametrize(
     ("state", "due_at"),
@@ -267,7 +352,10 @@ ANY_FACTS = st.builds(
     due_at=LIMITS,
 )
 POLICIES = st.builds(
-    lambda deferrals, window: replace(STANDARD, free_deferrals=deferrals, window=window),
+    lambda policy, deferrals, window: replace(
+        policy, free_deferrals=deferrals, window=window, max_wait=86_400.0, waits=policy.waits[:12]
+    ),
+    st.sampled_from(list(PRESETS.values())),
     st.integers(0, 3),
     st.none() | st.floats(0, 10**6),
 )

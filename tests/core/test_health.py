@@ -1,4 +1,4 @@
-"""Window, slowness and auto-disable."""
+"""Window, slowness, latency and auto-disable."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,15 +14,18 @@ from webhooks_app.core.health import (
     Health,
     HealthFacts,
     Pace,
+    next_latency,
     next_window,
     pace_of,
+    progress,
     should_disable,
+    warnings_due,
     worst,
 )
-from webhooks_app.core.policies import STANDARD
+from webhooks_app.core.policies import STANDARD, STRICT, AutoDisable
 
 NOW = datetime(2026, 10, 22, 10, tzinfo=UTC)
-DAY = timedelta(hours=24)
+HOUR, DAY = timedelta(hours=1), timedelta(hours=24)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +98,10 @@ def test_pace(result: AttemptResult, expected: Pace) -> None:
     assert pace_of(result) == expected
 
 
+def failing(consecutive: int, start: datetime | None, last: datetime | None = None) -> HealthFacts:
+    return HealthFacts(consecutive, start, last or start, start)
+
+
 @pytest.mark.parametrize(
     ("consecutive", "first", "expected"),
     [
@@ -110,21 +117,28 @@ def test_pace(result: AttemptResult, expected: Pace) -> None:
 def test_standard_disables_after_100_failures_over_a_day(
     consecutive: int, first: datetime | None, expected: bool
 ) -> None:
-    assert should_disable(STANDARD, consecutive, first, NOW) is expected
+    assert should_disable(STANDARD, failing(consecutive, first), NOW) is expected
 
 
-def test_a_policy_without_the_rule_never_disables() -> None:
+def test_a_policy_without_the_rule_never_disables_or_warns() -> None:
     patient = replace(STANDARD, auto_disable=None)
-    assert not should_disable(patient, 10**6, NOW - 365 * DAY, NOW)
+    assert not should_disable(patient, failing(10**6, NOW - 365 * DAY), NOW)
+    assert warnings_due(patient, failing(10**6, NOW - 365 * DAY), NOW) == 0
+    assert warnings_due(STANDARD, failing(10**6, NOW - 365 * DAY), NOW) == 0  # it has a rule but no warnings
 
 
 def test_facts_count_failures_in_a_row() -> None:
     facts = HealthFacts()
     for hour in range(3):
-        facts = facts.after("failure", NOW + timedelta(hours=hour))
-    assert facts == HealthFacts(consecutive=3, first_failure_at=NOW)
-    assert facts.after("none", NOW) is facts
-    assert facts.after("success", NOW) == HealthFacts()
+        facts = facts.after("failure", NOW + hour * HOUR, None)
+    assert facts == HealthFacts(3, NOW, NOW + 2 * HOUR, NOW)
+    assert facts.after("none", NOW, STRICT.auto_disable) is facts
+    assert facts.after("success", NOW, STRICT.auto_disable) == HealthFacts()
+
+
+def test_outcomes_in_another_order_do_not_turn_time_back() -> None:
+    facts = HealthFacts().after("failure", NOW + HOUR, None).after("failure", NOW, None)
+    assert facts.last_failure_at == NOW + HOUR
 
 
 @given(st.lists(st.sampled_from(["success", "failure", "none"])))
@@ -135,10 +149,140 @@ def test_facts_are_the_failures_after_the_last_success(outcomes: list[Health]) -
     start = max((place for place, outcome in enumerate(outcomes) if outcome == "success"), default=-1)
     failures = [place for place in range(start + 1, len(outcomes)) if outcomes[place] == "failure"]
     assert facts.consecutive == len(failures)
-    first = NOW + timedelta(seconds=failures[0]) if failures else None
-    assert facts.first_failure_at == first
+    first, last = (NOW + timedelta(seconds=failures[end]) if failures else None for end in (0, -1))
+    assert facts == HealthFacts(len(failures), first, last, first)
 
 
 def test_failing_once_more_after_enabling_does_not_disable_again() -> None:  # B025
-    facts = HealthFacts().after("failure", NOW)
-    assert not should_disable(STANDARD, facts.consecutive, facts.first_failure_at, NOW + 9 * DAY)
+    facts = HealthFacts().after("failure", NOW, STANDARD.auto_disable)
+    assert not should_disable(STANDARD, facts, NOW + 9 * DAY)
+
+
+def after_failures(rule: AutoDisable | None, *hours: float, before: HealthFacts | None = None) -> HealthFacts:
+    facts = before or HealthFacts()
+    for hour in hours:
+        facts = facts.after("failure", NOW + hour * HOUR, rule)
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("hours", "start"),
+    [
+        ((0,), 0),
+        ((0, 24), 0),  # not later than 24 hours after
+        ((0, 24.01), 24.01),  # a new burst
+        ((0, 11.99, 36), 36),  # 11.99 hours do not start the clock: the next burst begins
+        ((0, 12, 36.01, 100, 1000), 0),  # 12 hours do, and then nothing but a success stops it
+        ((0, 30, 60, 90, 120), 120),  # now and then: never
+        ((0, 30, 31, 42, 100), 30),
+        ((0, 11, 22), 0),
+    ],
+)
+def test_where_the_clock_of_strict_starts(hours: tuple[float, ...], start: float) -> None:
+    facts = after_failures(STRICT.auto_disable, *hours)
+    assert facts.failing_from == NOW + start * HOUR
+    assert (facts.consecutive, facts.first_failure_at) == (len(hours), NOW)
+
+
+def test_without_the_start_rule_the_clock_counts_from_the_first_failure() -> None:
+    assert after_failures(STANDARD.auto_disable, 0, 100, 1000).failing_from == NOW
+    assert after_failures(None, 0, 100, 1000).failing_from == NOW
+
+
+def test_rows_from_before_the_rule_count_from_their_first_failure() -> None:
+    old = HealthFacts(consecutive=5, first_failure_at=NOW)
+    assert after_failures(STRICT.auto_disable, 1, before=old).failing_from == NOW
+    assert should_disable(STANDARD, replace(old, consecutive=100), NOW + DAY)
+    assert not should_disable(STRICT, old, NOW + 9 * DAY)  # when the last one was is not known
+
+
+@pytest.mark.parametrize(
+    ("hours", "at", "expected"),
+    [
+        ((0,), 1000, 0),
+        ((0, 11.99), 1000, 0),
+        ((0, 12), 12, 0.1),
+        ((0, 12), 60, 0.5),
+        ((0, 12), 72, 0.6),
+        ((0, 24), 120, 1),
+        ((0, 30, 42), 42, 0.1),
+        ((0, 30, 42), 150, 1),
+        ((0, 12), -5, 0),
+    ],
+)
+def test_progress_of_strict(hours: tuple[float, ...], at: float, expected: float) -> None:
+    rule = STRICT.auto_disable
+    assert rule is not None
+    facts, now = after_failures(rule, *hours), NOW + at * HOUR
+    assert progress(rule, facts, now) == pytest.approx(expected)
+    assert should_disable(STRICT, facts, now) is (expected >= 1)
+    assert warnings_due(STRICT, facts, now) == (expected >= 0.6)
+
+
+def test_the_warning_comes_at_72_hours_and_the_end_at_120() -> None:
+    facts = after_failures(STRICT.auto_disable, 0, 6, 13)
+    second = timedelta(seconds=1)
+    assert warnings_due(STRICT, facts, NOW + 72 * HOUR - second) == 0
+    assert warnings_due(STRICT, facts, NOW + 72 * HOUR) == 1
+    assert not should_disable(STRICT, facts, NOW + 120 * HOUR - second)
+    assert should_disable(STRICT, facts, NOW + 120 * HOUR)
+    assert warnings_due(STRICT, facts.after("success", NOW, None), NOW + 120 * HOUR) == 0
+
+
+def test_progress_is_the_lesser_of_the_two_shares() -> None:
+    rule = AutoDisable(failures=10, span=100, warnings=(0.25, 0.5))
+    ago = NOW - timedelta(seconds=40)
+    assert progress(rule, failing(3, ago), NOW) == pytest.approx(0.3)
+    assert progress(rule, failing(9, ago), NOW) == pytest.approx(0.4)
+    policy = replace(STANDARD, auto_disable=rule)
+    assert [
+        warnings_due(policy, failing(9, NOW - timedelta(seconds=age)), NOW) for age in (24, 25, 50, 500)
+    ] == [0, 1, 2, 2]
+
+
+def test_a_rule_may_look_at_the_count_alone() -> None:
+    policy = replace(STANDARD, auto_disable=AutoDisable(failures=3, span=0))
+    assert [should_disable(policy, failing(count, NOW), NOW) for count in (0, 2, 3)] == [False, False, True]
+
+
+RULES = st.builds(
+    AutoDisable,
+    failures=st.integers(1, 10),
+    span=st.integers(0, 100).map(float),
+    start_within=st.none() | st.integers(1, 30).map(float),
+    start_span=st.integers(0, 50).map(float),
+)
+
+
+@given(RULES, st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=40))
+def test_who_is_disabled_has_failed_often_and_long_enough_without_a_success(
+    rule: AutoDisable, steps: list[tuple[int, bool]]
+) -> None:
+    policy, facts, now = replace(STANDARD, auto_disable=rule), HealthFacts(), NOW
+    row: list[datetime] = []
+    for gap, ok in steps:
+        now += timedelta(seconds=gap)
+        row = [] if ok else [*row, now]
+        facts = facts.after("success" if ok else "failure", now, rule)
+        assert facts.failing_from is None if ok else facts.failing_from in row
+        if should_disable(policy, facts, now):
+            start = facts.failing_from
+            assert start is not None
+            assert len(row) >= rule.failures
+            assert (now - start).total_seconds() >= rule.span
+            assert (row[-1] - start).total_seconds() >= rule.start_span
+
+
+@pytest.mark.parametrize(
+    ("old", "sample", "expected"),
+    [(None, 120, 120), (100, 200, 120), (200, 100, 180), (100, 100, 100), (100, 101, 100), (0, 0, 0)],
+)
+def test_latency_is_smoothed(old: int | None, sample: int, expected: int) -> None:
+    assert next_latency(old, sample) == expected
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_latency_nears_what_stays(old: int, sample: int) -> None:
+    for _ in range(80):
+        old = next_latency(old, sample)
+    assert abs(old - sample) <= 3

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks_app.core.policies import STANDARD, with_overrides
-from webhooks_app.core.retry import next_wait, parse_retry_after
+from webhooks_app.core.policies import QUICK, STANDARD, STRICT, with_overrides
+from webhooks_app.core.retry import jitter_of, next_wait, parse_retry_after
 
 DAY = 86_400
 NOW = datetime(2026, 10, 22, 9, 59, 41, tzinfo=UTC)
@@ -99,6 +99,34 @@ def test_edges(waits: tuple[float, ...], spread: float, jitter: float, expected:
 
 def test_a_policy_may_have_no_jitter() -> None:
     assert next_wait(replace(STANDARD, jitter_kind="none"), 0, 0.99) == 30
+
+
+@given(st.text(), st.integers(0, 40), JITTERS)
+def test_jitter_is_the_callers_or_the_deliverys_or_none(delivery: str, step: int, chance: float) -> None:
+    assert jitter_of(STANDARD, delivery=delivery, step=step, chance=chance) == chance
+    assert jitter_of(QUICK, delivery=delivery, step=step, chance=chance) == 0.5
+    fixed = jitter_of(STRICT, delivery=delivery, step=step, chance=chance)
+    assert fixed == jitter_of(STRICT, delivery=delivery, step=step, chance=0.0)
+    assert 0 <= fixed < 1
+
+
+@pytest.mark.parametrize(
+    ("delivery", "step", "expected"),
+    [
+        ("evt_1", 0, 0.407743904630),
+        ("evt_1", 1, 0.961614459108),
+        ("evt_1", 11, 0.695504172979),
+        ("evt_11", 1, 0.657302666853),
+    ],
+)
+def test_a_deliverys_jitter_is_the_same_for_ever(delivery: str, step: int, expected: float) -> None:
+    assert jitter_of(STRICT, delivery=delivery, step=step, chance=0.5) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_jitter_of_deliveries_is_spread_evenly() -> None:
+    values = [jitter_of(STRICT, delivery=f"evt_{number}", step=3, chance=0) for number in range(10_000)]
+    tenths = [sum(low / 10 <= value < (low + 1) / 10 for value in values) for low in range(10)]
+    assert all(900 <= count <= 1100 for count in tenths)
 
 
 @pytest.mark.parametrize("step", [12, 13, 10**9])

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import conf
 from ..ids import new_id
-from ..models import ApiKey, AuditEntry, Endpoint
+from ..models import ApiKey, AuditEntry, Endpoint, Job
 from ..pipeline import clock
 from .actor import Actor
 
@@ -16,7 +16,7 @@ _NOTHING: Mapping[str, Any] = {}
 def record(
     actor: Actor,
     action: str,
-    target: Endpoint | ApiKey | None = None,
+    target: Endpoint | ApiKey | Job | None = None,
     *,
     details: Mapping[str, Any] = _NOTHING,
     now: datetime | None = None,
@@ -25,7 +25,7 @@ def record(
 
     Args:
         action: noun and past participle, `webhook.updated`.
-        target: the endpoint or key acted upon; None for maintenance of the whole installation.
+        target: the endpoint, key or job acted upon; None for maintenance of the whole installation.
         details: ids, names and settings as JSON; never payloads, secrets, header values, or more of a URL
             than its host, which is all of it that is certainly no secret.
         now: the database's time; asked for when left out.
@@ -43,11 +43,12 @@ def record(
     )
 
 
-def _target(target: Endpoint | ApiKey | None) -> dict[str, Any]:
+def _target(target: Endpoint | ApiKey | Job | None) -> dict[str, Any]:
     if target is None:
         return {"target_type": "installation", "target_id": ""}
-    if isinstance(target, Endpoint):
+    if isinstance(target, Endpoint | Job):
         owner = {"tenant_id": target.tenant_id, "partner_id": target.partner_id}
-        return {"target_type": "webhook", "target_id": target.public_id, **owner}
+        kind = "webhook" if isinstance(target, Endpoint) else "job"
+        return {"target_type": kind, "target_id": target.public_id, **owner}
     owner = {f"{target.scope}_id": target.scope_id} if target.scope_id is not None else {}
     return {"target_type": "api_key", "target_id": target.public_id, **owner}

@@ -5,7 +5,7 @@ from django.db.models import Q, QuerySet
 from .. import conf
 from ..core.ids import EVENT_ID, parse_delivery_id, parse_id
 from ..exceptions import NotFound
-from ..models import ApiKey, Attempt, AuditEntry, Delivery, Endpoint, Event
+from ..models import ApiKey, Attempt, AuditEntry, Delivery, Endpoint, Event, Job
 from .actor import Actor
 from .tenancy import tenants_of
 
@@ -42,6 +42,12 @@ def visible_audit(actor: Actor) -> QuerySet[AuditEntry]:
     return AuditEntry.objects.using(_alias()).filter(_with_tenants(actor))
 
 
+def visible_jobs(actor: Actor) -> QuerySet[Job]:
+    """Return the jobs of the actor's tenant, of its partner and the tenants of that, or all of them."""
+    rows = Job.objects.using(_alias()).filter(_with_tenants(actor))
+    return rows if actor.environment is None else rows.filter(environment=actor.environment)
+
+
 def visible_api_keys(actor: Actor) -> QuerySet[ApiKey]:
     """Return all keys for the operator and none for anybody else."""
     rows = ApiKey.objects.using(_alias())
@@ -76,6 +82,16 @@ def get_delivery(actor: Actor, public_id: str) -> Delivery:
     found = None if pk is None else rows.filter(pk=pk).first()
     if found is None or found.public_id != public_id:
         raise NotFound("there is no such delivery", code="delivery_not_found")
+    return found
+
+
+def get_job(actor: Actor, public_id: str) -> Job:
+    """Return the job with its endpoint. Raises NotFound (`job_not_found`)."""
+    found = None
+    if parse_id("job", public_id) is not None:
+        found = visible_jobs(actor).select_related("endpoint").filter(public_id=public_id).first()
+    if found is None:
+        raise NotFound("there is no such job", code="job_not_found")
     return found
 
 

@@ -1,0 +1,104 @@
+"""Jobs: recovery in the background, begun by a row; workers take it batch by batch."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from .. import conf
+from ..exceptions import Conflict, InvalidRequest
+from ..ids import new_id
+from ..models import Endpoint, Job
+from ..pipeline import clock
+from . import audit
+from .actor import WEBHOOKS_MANAGE, Actor, require
+from .scope import get_job
+
+OPEN = (Job.State.QUEUED, Job.State.RUNNING)
+MAX_TOTAL = 1_000_000
+
+
+def cancel_job(actor: Actor, job: Job) -> Job:
+    """End a job after the batch that is being worked on; what it has queued stays queued.
+
+    Raises:
+        Conflict: `job_ended`, unless it was cancelled before.
+        NotFound: `job_not_found`.
+        PermissionDenied: without `webhooks:manage`.
+    """
+    require(actor, WEBHOOKS_MANAGE)
+    alias = conf.current().DATABASE
+    fresh = get_job(actor, job.public_id)
+    with transaction.atomic(using=alias):
+        now = clock.db_now(alias)
+        rows = Job.objects.using(alias).filter(pk=fresh.pk, state__in=OPEN)
+        ended = rows.filter(unclaimed(now)).update(
+            state=Job.State.CANCELLED, cancel_requested_at=now, finished_at=now, claimed_until=None
+        )
+        if ended or rows.update(cancel_requested_at=now):
+            audit.record(actor, "job.cancelled", fresh, now=now)
+        fresh.refresh_from_db(using=alias)
+    if fresh.state not in (*OPEN, Job.State.CANCELLED):
+        raise Conflict("the job has ended", code="job_ended", fix="Only open jobs can be cancelled.")
+    return fresh
+
+
+def unclaimed(now: datetime) -> Q:
+    """Return the condition that no worker is at the job at `now`."""
+    return Q(claimed_until__isnull=True) | Q(claimed_until__lt=now)
+
+
+def check_total(total: int, path: str) -> None:
+    """Raise InvalidRequest for more than one job may do."""
+    if total > MAX_TOTAL:
+        raise InvalidRequest([(path, f"selects more than {MAX_TOTAL:,}; choose less")])
+
+
+def begin(
+    actor: Actor,
+    kind: Job.Kind,
+    *,
+    endpoint: Endpoint | None,
+    total: int,
+    params: Mapping[str, Any],
+    action: str,
+) -> Job:
+    """Write the row of a job and its audit.
+
+    Args:
+        endpoint: the job is about; None: about whatever the actor can see.
+        total: as counted, at most MAX_TOTAL.
+        params: as JSON; what the worker goes by.
+        action: of the audit, `webhook.recovery_begun`.
+    """
+    alias = conf.current().DATABASE
+    with transaction.atomic(using=alias):
+        now = clock.db_now(alias)
+        job = Job.objects.using(alias).create(
+            public_id=new_id("job"),
+            kind=kind,
+            endpoint=endpoint,
+            params=dict(params),
+            total=total,
+            actor_kind=actor.kind,
+            actor_id=actor.id,
+            request_id=actor.request_id,
+            created_at=now,
+            **_owner(actor, endpoint),
+        )
+        details = {"job": job.public_id, "total": total}
+        audit.record(actor, action, endpoint or job, details=details, now=now)
+    return job
+
+
+def _owner(actor: Actor, endpoint: Endpoint | None) -> dict[str, str | None]:
+    if endpoint is not None:
+        return {
+            "tenant_id": endpoint.tenant_id,
+            "partner_id": endpoint.partner_id,
+            "environment": endpoint.environment,
+        }
+    owner = {} if actor.scope == "platform" else {f"{actor.scope}_id": actor.scope_id}
+    return {**owner, "environment": actor.environment}

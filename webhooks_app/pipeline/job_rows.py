@@ -1,0 +1,90 @@
+"""The row of a job in a batch's transaction: held by its claim, moved on together with what was done."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from . import clock
+from .transactions import Tx
+
+
+class ClaimLostError(Exception):
+    """Another worker has the job, or somebody has ended it: nothing of this batch may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A job whose row this transaction has locked, and the time."""
+
+    id: int
+    total: int
+    done: int
+    skipped: int
+    is_cancelled: bool
+    now: datetime
+
+
+def hold(tx: Tx, job_id: int, *, claimed_until: datetime, cursor: int) -> Held:
+    """Lock the row of a job; it must be as it was claimed.
+
+    Raises ClaimLostError.
+    """
+    tx.execute(
+        f"""SELECT COALESCE(j.total, 0), j.done, j.skipped, j.cancel_requested_at IS NOT NULL,
+        {tx.dialect.now_sql} FROM (SELECT total, done, skipped, cancel_requested_at FROM webhooks_app_job
+        WHERE id = %s AND state = 'running' AND claimed_until = %s AND cursor = %s
+        {tx.dialect.lock_row}) AS j""",
+        [job_id, tx.dialect.time(claimed_until), cursor],
+    )
+    row = tx.row()
+    if row is None:
+        raise ClaimLostError
+    return Held(job_id, row[0], row[1], row[2], bool(row[3]), clock.read(row[4]))
+
+
+def move_on(tx: Tx, held: Held, *, cursor: int, done: int, skipped: int) -> None:
+    """Note how far the job is, and let whoever comes next have it."""
+    tx.execute(
+        """UPDATE webhooks_app_job SET cursor = %s, done = %s, skipped = %s, claimed_until = NULL
+        WHERE id = %s""",
+        [cursor, held.done + done, held.skipped + skipped, held.id],
+    )
+
+
+def finish(tx: Tx, held: Held, state: str, *, done: int, skipped: int, error: str = "") -> None:
+    """End a job; what was counted and not done is skipped, unless somebody cancelled it."""
+    done += held.done
+    skipped += held.skipped
+    if state == "succeeded":
+        skipped = max(skipped, held.total - done)
+    tx.execute(
+        """UPDATE webhooks_app_job SET state = %s, done = %s, skipped = %s, total = %s, error = %s,
+        finished_at = %s, claimed_until = NULL WHERE id = %s""",
+        [
+            state,
+            done,
+            skipped,
+            max(held.total, done + skipped),
+            error,
+            tx.dialect.time(held.now),
+            held.id,
+        ],
+    )
+
+
+def lock_switches(tx: Tx, endpoint_ids: list[int]) -> dict[int, str]:
+    """Lock the state rows of these endpoints; return the orderings of the enabled, undeleted ones."""
+    condition, values = tx.dialect.among("endpoint_id", sorted(endpoint_ids))
+    tx.execute(
+        f"""SELECT endpoint_id, enabled FROM webhooks_app_endpointstate WHERE {condition}
+        ORDER BY endpoint_id {tx.dialect.lock_row}""",
+        values,
+    )
+    enabled = [row[0] for row in tx.rows() if row[1]]
+    if not enabled:
+        return {}
+    # A later statement: it sees what was committed while the lock was waited for.
+    condition, values = tx.dialect.among("id", enabled)
+    tx.execute(
+        f"SELECT id, ordering FROM webhooks_app_endpoint WHERE {condition} AND deleted_at IS NULL", values
+    )
+    return dict(tx.rows())

@@ -44,6 +44,12 @@ def test_a_right_configuration_is_silent() -> None:
     assert ids({}) == []
 
 
+def test_the_default_policy_may_be_one_of_your_own() -> None:
+    assert ids({"POLICIES": {"mine": {"base": "strict"}}, "DEFAULT_POLICY": "mine"}) == []
+    [message] = run({"POLICIES": {"mine": {"base": "strict"}}, "DEFAULT_POLICY": "theirs"})
+    assert "mine" in str(message.hint)
+
+
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("E001", {"MASTER_KEY": KEY}, {}),
     ("E001", {"MASTER_KEYS": ["short"]}, {}),
@@ -62,6 +68,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("E008", {"ALLOW_NETWORKS": ["127.0.0.0/8"]}, {}),
     ("E008", {"ALLOW_NETWORKS": ["::1"]}, {}),
     ("E008", {"ALLOW_NETWORKS": ["0.0.0.0/0"]}, {}),
+    ("E001", {"POLICIES": {"mine": {"base": "strictest"}}}, {}),
     ("E009", {"DEFAULT_POLICY": "strictest"}, {}),
     ("E010", {"SENDER_THREADS": 300}, {}),
     ("E011", {"CA_BUNDLE": "/nowhere/ca.pem"}, {}),

@@ -26,9 +26,9 @@ def fan_out() -> None:
 
 
 @shared_task(name=DELIVER, ignore_result=True, acks_late=False)
-def deliver(endpoint_ids: list[int]) -> None:
-    """Send what is due at these endpoints."""
-    runner.deliver(endpoint_ids)
+def deliver(endpoint_ids: list[int], slow: bool = False) -> None:
+    """Send what is due at these endpoints; a message of the slow queue says `slow`."""
+    runner.deliver(endpoint_ids, slow=slow)
 
 
 @shared_task(name=TICK, ignore_result=True, acks_late=False)

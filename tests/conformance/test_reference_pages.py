@@ -89,7 +89,10 @@ def test_signals_and_their_arguments(monkeypatch: pytest.MonkeyPatch):
     ours = {name for name, value in vars(signals).items() if isinstance(value, Signal)}
     assert {name for name in rows if name in ours} == ours
     source = inspect.getsource(announce)
-    for name in ("attempt_recorded", "delivery_ended", "endpoint_disabled"):
+    for signal, more in announce._SIGNALS.values():
+        name = next(name for name in ours if getattr(signals, name) is signal)
+        assert set(rows[name][2].strip("`").split()) == {"endpoint_id", "reason", *more}
+    for name in ("attempt_recorded", "delivery_ended"):
         call = re.search(rf"{name}\.send_robust\((.*?)\)\n", source, re.DOTALL)
         assert call
         sent = set(re.findall(r"(\w+)=", call[1])) - {"sender"}

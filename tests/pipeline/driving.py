@@ -10,8 +10,7 @@ from django.db import connections
 
 from webhooks_app.models import Attempt, Delivery, Endpoint
 from webhooks_app.pipeline import inline
-from webhooks_app.pipeline.batch import Batch, OutcomesKeptError, prepare
-from webhooks_app.pipeline.contents import read_contents
+from webhooks_app.pipeline.batch import Batch, OutcomesKeptError, contents_of, prepare
 from webhooks_app.pipeline.gates import Room
 from webhooks_app.pipeline.lease import lease
 from webhooks_app.pipeline.record import Recorded
@@ -66,11 +65,15 @@ def send(held: Lease, *, configs: Configs | None = None, stopping: bool = False)
     """Send what a lease holds, or give it back because the process stops; the returned function records."""
     configs = configs or Configs()
     prepare(ALIAS, held, configs)
-    contents = read_contents(ALIAS, {job.event_id for job in (*held.jobs, *held.lost)})
-    batch = Batch(held, contents, lambda _: None)
-    for job in held.jobs:
-        batch.send(job, configs.get(job.endpoint_id), lambda: stopping)
+    batch = Batch(held, contents_of(ALIAS, held), lambda _: None)
+    for unit in held.units:
+        batch.send(unit, configs.get(unit[0].endpoint_id), lambda: stopping)
     return lambda: batch.record(ALIAS, configs)
+
+
+def disabled_by(recorded: Recorded) -> list[tuple[int, str]]:
+    """Return the endpoints that a record disabled, and why."""
+    return [(news.endpoint_id, news.reason) for news in recorded.news if news.kind == "webhook.disabled"]
 
 
 def insist(record: Callable[[], Recorded]) -> Recorded:

@@ -23,7 +23,7 @@ from webhooks_app.pipeline import tick
 from webhooks_app.pipeline.fan_out import fan_out_batch, fan_out_own
 
 from .conftest import Clock
-from .driving import ALIAS, check_books, claim, committed, in_threads, insist, run_path, send
+from .driving import ALIAS, check_books, claim, committed, disabled_by, in_threads, insist, run_path, send
 from .factories import EndpointFactory, emit_for
 from .receiver import OK, TIMEOUT, Receiver, headers_of, reply
 
@@ -174,7 +174,7 @@ def test_many_workers_at_the_threshold_disable_once(receiver: Receiver):
     run_fan_out()
     records = [send(claim_ten(endpoint)) for _ in range(8)]
     results = in_threads(*[partial(insist, record) for record in records])
-    assert sum(len(each.disabled) for each in results) == 1
+    assert sum(len(disabled_by(each)) for each in results) == 1
     state = EndpointState.objects.get()
     assert (state.enabled, state.disabled_reason, state.generation) == (False, "failing", 2)
     assert 100 <= state.consecutive_failures < 110

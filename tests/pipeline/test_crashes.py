@@ -148,7 +148,7 @@ def test_a_crash_at_any_statement_loses_nothing(
 
 POINTS: list[tuple[Any, str]] = [
     (inline, "prepare"),
-    (inline, "read_contents"),
+    (inline, "contents_of"),
     (batch, "send_job"),
     (sending.https, "send"),
     (batch, "judge"),

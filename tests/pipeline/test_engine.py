@@ -203,7 +203,7 @@ def test_a_crowd_does_not_spin(
     configure(SENDER_THREADS=1, MAX_SENDER_THREADS=2)
     leases = []
     real = engines.lease
-    monkeypatch.setattr(engines, "lease", lambda *args: leases.append(1) or real(*args))
+    monkeypatch.setattr(engines, "lease", lambda *args, **options: leases.append(1) or real(*args, **options))
     for endpoint in EndpointFactory.create_batch(3):
         receiver.always(endpoint, gate)
         waiting(endpoint, 2)

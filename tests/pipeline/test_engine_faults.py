@@ -127,12 +127,12 @@ def test_an_outcome_that_cannot_be_written_stops_no_other(
 STEPS = [
     (engines, "lease"),
     (engines, "prepare"),
-    (engines, "read_contents"),
+    (engines, "contents_of"),
     (tickets, "fan_out_batch"),
     (tickets, "fan_out_own"),
     (tickets, "has_waiting"),
     (engines.announce, "ended"),
-    (engines.announce, "later"),
+    (engines.announce, "leased"),
 ]
 
 
@@ -166,7 +166,7 @@ def test_a_fault_in_a_step_ends_neither_the_pump_nor_the_work(
     check_books()
 
 
-@pytest.mark.parametrize("name", ["prepare", "read_contents"])
+@pytest.mark.parametrize("name", ["prepare", "contents_of"])
 def test_a_claim_that_cannot_be_sent_is_given_back(
     name: str,
     pump: Callable[[], Engine],

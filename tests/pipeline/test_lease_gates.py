@@ -55,7 +55,7 @@ def test_a_closed_gate_leaves_the_rows_untouched(close: Callable[[Endpoint], Non
     before = list(Delivery.objects.order_by("pk").values())
     close(endpoint)
     held = claim(endpoint)
-    assert (held.jobs, held.ended, held.more, held.crowded) == ((), (), frozenset(), ())
+    assert (held.jobs, held.ended, held.more, held.later) == ((), (), frozenset(), {})
     assert list(Delivery.objects.order_by("pk").values()) == before
     open_again()
     run_path()

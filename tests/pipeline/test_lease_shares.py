@@ -116,7 +116,7 @@ def test_a_lease_has_a_size():
     assert sum(counts.values()) <= BATCH_IN_ALL
     assert min(counts.values()) >= 0.9 * min(BATCH, BATCH_IN_ALL // 4)
     assert held.more == {endpoint.pk for endpoint in endpoints}
-    assert not held.crowded
+    assert not held.later
 
 
 def test_no_more_is_claimed_than_there_are_senders():
@@ -140,7 +140,7 @@ def test_without_a_sender_nothing_is_claimed_and_the_wake_is_not_lost():
     endpoint = open_endpoint()
     waiting(endpoint)
     held = claim(endpoint, senders=0)
-    assert (held.jobs, held.crowded, held.more) == ((), (endpoint.pk,), frozenset())
+    assert (held.jobs, held.later, held.more) == ((), {endpoint.pk: 1.0}, frozenset())
 
 
 def test_a_crowded_endpoint_is_woken_in_a_moment_once(clock: Clock):
@@ -150,12 +150,12 @@ def test_a_crowded_endpoint_is_woken_in_a_moment_once(clock: Clock):
         waiting(endpoint, 3)
     held = claim(slow, quick, senders=10, cautious=0)
     assert claimed(held) == {quick.pk: 3}
-    assert (held.crowded, held.more) == ((slow.pk,), frozenset())
+    assert (held.later, held.more) == ({slow.pk: 1.0}, frozenset())
     woken = EndpointState.objects.get(pk=slow.pk).woken_until
     assert woken - held.claimed_at == timedelta(seconds=1)
-    assert not claim(slow, senders=10, cautious=0).crowded
+    assert not claim(slow, senders=10, cautious=0).later
     clock.advance(seconds=2)
-    assert claim(slow, senders=10, cautious=0).crowded == (slow.pk,)
+    assert claim(slow, senders=10, cautious=0).later == {slow.pk: 1.0}
     assert claimed(claim(slow)) == {slow.pk: 3}
     assert EndpointState.objects.get(pk=slow.pk).woken_until is None
 

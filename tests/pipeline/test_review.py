@@ -12,7 +12,7 @@ from django.db import InterfaceError, OperationalError
 from webhooks_app.destinations import https
 from webhooks_app.models import Attempt, Delivery, Endpoint, Event, OutboxEntry
 from webhooks_app.pipeline import engine, fan_out, tick
-from webhooks_app.pipeline.batch import Batch, OutcomesKeptError, prepare
+from webhooks_app.pipeline.batch import Batch, OutcomesKeptError, contents_of, prepare
 from webhooks_app.pipeline.contents import read_contents
 from webhooks_app.pipeline.doorbell import Doorbell
 from webhooks_app.pipeline.gates import Room
@@ -35,9 +35,9 @@ def batch_of(endpoint: Endpoint, senders: int = 1_000) -> tuple[Batch, Configs]:
     """Lease at an endpoint and send; nothing is recorded yet."""
     held, configs = lease(ALIAS, [endpoint.pk], Room(senders, senders)), Configs()
     prepare(ALIAS, held, configs)
-    batch = Batch(held, read_contents(ALIAS, {job.event_id for job in held.jobs}), lambda _: None)
-    for job in held.jobs:
-        batch.send(job, configs.get(job.endpoint_id), lambda: False)
+    batch = Batch(held, contents_of(ALIAS, held), lambda _: None)
+    for unit in held.units:
+        batch.send(unit, configs.get(unit[0].endpoint_id), lambda: False)
     return batch, configs
 
 
@@ -180,9 +180,9 @@ def test_a_wake_of_the_tick_that_finds_no_sender_is_repeated_in_a_moment():
     endpoint = EndpointFactory()
     waiting(endpoint)
     assert tick.look(ALIAS).due == [endpoint.pk]
-    assert claim(endpoint, senders=0).crowded == (endpoint.pk,)
+    assert claim(endpoint, senders=0).later == {endpoint.pk: 1.0}
     # The second look finds the wake that the first one sent.
-    assert claim(endpoint, senders=0).crowded == ()
+    assert claim(endpoint, senders=0).later == {}
 
 
 def test_a_wake_never_comes_before_its_time():

@@ -17,7 +17,9 @@ EVERYTHING = "*"
 # Sent to one endpoint on request; never an event that others should have had.
 NEVER_FANNED_OUT = frozenset({"webhook.test", "webhook.ping"})
 # About an endpoint; for those who run it, and for its tenant only where the policy says so.
-OPERATIONAL = frozenset({"webhook.disabled"})
+OPERATIONAL = frozenset(
+    {"webhook.attempt_exhausted", "webhook.disabled", "webhook.recovered", "webhook.warning"}
+)
 
 # Standard Webhooks, "Event types".
 EVENT_TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")

@@ -2,32 +2,51 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from django.db import DatabaseError
+from django.dispatch import Signal
 
 from ..conf import current
 from ..models import Attempt, Delivery, Endpoint, Event
-from ..signals import attempt_recorded, delivery_ended, endpoint_disabled
+from ..signals import (
+    attempt_recorded,
+    breaker_changed,
+    delivery_ended,
+    endpoint_disabled,
+    endpoint_recovered,
+    endpoint_warned,
+)
 from . import doorbell
 from .judge import Judged
 from .record import Recorded
-from .work import Ended
+from .work import Ended, Lease, News
 
 logger = logging.getLogger("webhooks_app.deliveries")
+
+# Seconds until another look at an endpoint whose state row somebody has locked.
+STUCK_WAIT = 1.0
 
 
 def recorded(result: Recorded, now: datetime) -> None:
     """Tell of a committed record; the wakes first, for they matter most."""
-    doorbell.ring(fan_out=bool(result.disabled), endpoint_ids=result.wake, later=result.later)
+    doorbell.ring(fan_out=result.events, endpoint_ids=result.wake, later=result.later)
     _unsealed(result.attempts)
     if attempt_recorded.has_listeners(Attempt):
         names = _endpoint_names({each.job.endpoint_id for each in result.attempts})
         for each in result.attempts:
             _attempt(each, names.get(each.job.endpoint_id, ""))
     ended(result.ended, now)
-    _disabled(dict(result.disabled))
+    changed(result.news)
+
+
+def leased(claim: Lease) -> None:
+    """Tell of a committed lease: whom to look at again, and what it ended or changed."""
+    later = {**claim.later, **dict.fromkeys(claim.stuck, STUCK_WAIT)}
+    doorbell.ring(later=later, slow=claim.slow)
+    ended(claim.ended, claim.claimed_at)
+    changed(claim.news)
 
 
 def _attempt(each: Judged, endpoint_id: str) -> None:
@@ -59,10 +78,35 @@ def _unsealed(attempts: Iterable[Judged]) -> None:
 _next_word_at = 0.0
 
 
-def _disabled(reasons: Mapping[int, str]) -> None:
-    for endpoint_id, public_id in (_endpoint_names(reasons) if reasons else {}).items():
-        logger.warning("webhook %s was disabled: %s", public_id, reasons[endpoint_id])
-        endpoint_disabled.send_robust(sender=Endpoint, endpoint_id=public_id, reason=reasons[endpoint_id])
+def changed(news: Collection[News]) -> None:
+    """Tell of changes of health: one warning in the log each, and a signal."""
+    names = _endpoint_names({each.endpoint_id for each in news}) if news else {}
+    for each in news:
+        public_id = names.get(each.endpoint_id, "")
+        logger.log(_LEVELS.get(each.kind, logging.WARNING), _LINES[each.kind], public_id, each.reason)
+        signal, values = _SIGNALS[each.kind]
+        signal.send_robust(sender=Endpoint, endpoint_id=public_id, reason=each.reason, **values)
+
+
+_LEVELS = dict.fromkeys(
+    ("webhook.recovered", "webhook.breaker_half_opened", "webhook.breaker_closed"), logging.INFO
+)
+_LINES = {
+    "webhook.disabled": "webhook %s was disabled: %s",
+    "webhook.warned": "webhook %s is not well: %s",
+    "webhook.recovered": "webhook %s is well again: %s",
+    "webhook.breaker_opened": "webhook %s fails (%s); its deliveries are held and it is probed",
+    "webhook.breaker_half_opened": "webhook %s is tried again (held for %s)",
+    "webhook.breaker_closed": "webhook %s gets everything again (was held for %s)",
+}
+_SIGNALS: dict[str, tuple[Signal, dict[str, str]]] = {
+    "webhook.disabled": (endpoint_disabled, {}),
+    "webhook.warned": (endpoint_warned, {}),
+    "webhook.recovered": (endpoint_recovered, {}),
+    "webhook.breaker_opened": (breaker_changed, {"state": "open"}),
+    "webhook.breaker_half_opened": (breaker_changed, {"state": "half_open"}),
+    "webhook.breaker_closed": (breaker_changed, {"state": "closed"}),
+}
 
 
 def ended(deliveries: Collection[Ended], now: datetime) -> None:
@@ -110,11 +154,9 @@ def _names(model: type[Endpoint] | type[Event], keys: Collection[int]) -> dict[i
         return {key: str(key) for key in keys}
 
 
-def wake(endpoint_ids: Iterable[int]) -> None:
-    """Ask for another look at these endpoints, at the tail of the queue."""
-    doorbell.ring(endpoint_ids=endpoint_ids)
-
-
-def later(endpoint_ids: Iterable[int]) -> None:
-    """Ask for another look in a moment: there is no sender to lend, or somebody has the row locked."""
-    doorbell.ring(later=dict.fromkeys(endpoint_ids, 1.0))
+def wake(endpoint_ids: Iterable[int], *, slow: bool = False) -> None:
+    """Ask for another look at these endpoints, at the tail of the queue, or of that of the slow ones."""
+    if slow and current().SLOW_QUEUE_NAME is not None:
+        doorbell.ring(slow=endpoint_ids)
+    else:
+        doorbell.ring(endpoint_ids=endpoint_ids)

@@ -41,6 +41,7 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "int": str,
     "smallint": str,
     "boolean": _boolean,
+    "double precision": repr,
     "uuid": str,
     "text": _text,
     "jsonb": _text,

@@ -12,10 +12,12 @@ from django.db import DataError, IntegrityError, InterfaceError, OperationalErro
 from ..destinations.base import Sent
 from ..destinations.config import EndpointConfig, load_configs
 from . import announce
+from .contents import read_contents
 from .judge import judge
+from .probes import ping_contents
 from .record import Recorded, record
 from .sending import Configs, lost, send_job
-from .work import Content, Done, Job, Lease
+from .work import Content, Done, Job, Lease, Unit
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
@@ -40,27 +42,42 @@ class Batch:
         self._notify = notify
         self._lock = threading.Lock()
         self._open = len(lease.jobs)
-        self._cautious = sum(lease.gates[job.endpoint_id].cautious for job in lease.jobs)
+        self._busy = len(lease.units)
+        self._cautious = sum(lease.gates[unit[0].endpoint_id].cautious for unit in lease.units)
         self._done: list[Done] = [lost(lease, job, contents.get(job.event_id)) for job in lease.lost]
         self._first_at = self.sent_at if self._done else 0.0
 
-    def send(self, job: Job, config: EndpointConfig | None, stopping: Callable[[], bool]) -> None:
-        """Send one job, in a sender's thread."""
+    def send(self, unit: Unit, config: EndpointConfig | None, stopping: Callable[[], bool]) -> None:
+        """Send a unit's jobs one after another, in a sender's thread.
+
+        The first that does not succeed ends it; what comes behind is given back unattempted.
+        """
+        goes_on = True
+        for job in unit:
+            if goes_on:
+                done = self._send(job, config, stopping)
+                goes_on = done.sent is not None and done.sent.result.ok
+            else:
+                now = self.lease.now(time.monotonic())
+                done = Done(job, self._contents.get(job.event_id), None, now)
+            self.finish(done, last=job is unit[-1])
+
+    def _send(self, job: Job, config: EndpointConfig | None, stopping: Callable[[], bool]) -> Done:
         content = self._contents.get(job.event_id)
         self._used[job.endpoint_id] = config
         try:
-            done = send_job(self.lease, job, config, content, stopping=stopping())
+            return send_job(self.lease, job, config, content, stopping=stopping())
         except Exception as error:  # without an outcome it would keep a sender's place for ever
             logger.error("a request met a fault of ours: %s", type(error).__name__)
-            done = lost(self.lease, job, content)
-        self.finish(done)
+            return lost(self.lease, job, content)
 
-    def finish(self, done: Done) -> None:
-        """Take an outcome; the engine is told when there is enough to record."""
+    def finish(self, done: Done, *, last: bool = True) -> None:
+        """Take an outcome; the engine is told when there is enough to record. `last` frees the sender."""
         with self._lock:
             self._first_at = self._first_at or time.monotonic()
             self._done.append(done)
             self._open -= 1
+            self._busy -= last
             ripe = not self._open or len(self._done) >= FULL
         if ripe:
             self._notify(self)
@@ -71,14 +88,19 @@ class Batch:
         return self._open
 
     @property
+    def busy(self) -> int:
+        """How many senders are at work for it, or will be."""
+        return self._busy
+
+    @property
     def settled(self) -> bool:
         """Whether everything is recorded."""
         return not self._open and not self._done
 
     @property
     def cautious(self) -> int:
-        """How many open requests may go to unknown or slow endpoints."""
-        return min(self._open, self._cautious)
+        """How many of them may be at unknown or slow endpoints."""
+        return min(self._busy, self._cautious)
 
     def is_ripe(self, now: float) -> bool:
         """Whether outcomes wait that should be recorded now."""
@@ -165,7 +187,7 @@ def _record(
 ) -> Recorded:
     finished = [each for each in done if each.sent is not None]
     released = [each for each in done if each.sent is None]
-    judged = [judge(each, lease.gates[each.job.endpoint_id], jitter=random.random()) for each in finished]
+    judged = [judge(each, lease.gates[each.job.endpoint_id], chance=random.random()) for each in finished]
     known = {
         endpoint_id: config
         for endpoint_id in {each.job.endpoint_id for each in finished}
@@ -180,3 +202,10 @@ def prepare(alias: str, lease: Lease, configs: Configs) -> None:
     missing = configs.missing({endpoint_id: lease.gates[endpoint_id].revision for endpoint_id in wanted})
     if missing:
         configs.add(load_configs(alias, missing))
+
+
+def contents_of(alias: str, lease: Lease) -> dict[int, Content]:
+    """Return what the jobs of a lease send, by event."""
+    jobs = (*lease.jobs, *lease.lost)
+    contents = read_contents(alias, {job.event_id for job in jobs if not job.is_ping})
+    return {**contents, **ping_contents(jobs, lease.gates, lease.claimed_at)}

@@ -6,22 +6,25 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from ..core.decide import end_before_attempt
 from ..core.states import DEAD_LETTERED, EXPIRED
 from .arrays import literal
 from .dialect import Dialect
 from .gates import Gate
+from .lanes import Lane, Row, park, promote, read_heads
 from .transactions import Tx
-from .work import Ended, Job
+from .work import Ended, Job, Unit
 
 ENDS_AT_ONCE = 500
 DAY = 86_400.0
+ORDERED = 3
 
-_COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, {occurred}, {created}, {expires},
-lease_token IS NOT NULL, priority"""
+_COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, {occurred}, {created}, {started},
+{expires}, lease_token IS NOT NULL, lane, priority"""
 _DUE = "state = 'pending' AND due_at <= %s AND (lease_until IS NULL OR lease_until < %s)"
 
 _CLAIM_LATERAL = """SELECT d.* FROM unnest(%s::bigint[], %s::int[]) AS q(endpoint, n)
-CROSS JOIN (VALUES (0), (1), (2)) AS p(priority) CROSS JOIN LATERAL (
+CROSS JOIN (VALUES (0), (1), (2), (3)) AS p(priority) CROSS JOIN LATERAL (
 SELECT {columns} FROM webhooks_app_delivery
 WHERE endpoint_id = q.endpoint AND priority = p.priority AND {due} ORDER BY due_at, id LIMIT q.n) d"""
 
@@ -31,42 +34,98 @@ WHERE endpoint_id = %s AND priority = %s AND {due} ORDER BY due_at, id LIMIT %s"
 
 @dataclass(slots=True)
 class Found:
-    """Candidates per endpoint and priority, and the deliveries that were too old and are ended now."""
+    """Candidates per endpoint and priority, and the deliveries that were too late and are ended now.
 
-    by_endpoint: dict[int, list[list[Job]]] = field(default_factory=dict)
-    expired: list[Ended] = field(default_factory=list)
+    `waiting` are endpoints whose lane is being sent by somebody; `parked` those with more lanes to look at.
+    """
+
+    by_endpoint: dict[int, list[list[Unit]]] = field(default_factory=dict)
+    late: list[Ended] = field(default_factory=list)
+    waiting: set[int] = field(default_factory=set)
+    parked: set[int] = field(default_factory=set)
+
+    def add(self, unit: Unit, priority: int) -> None:
+        """Note a candidate; a chain counts as live work."""
+        queues = self.by_endpoint.setdefault(unit[0].endpoint_id, [[], [], []])
+        queues[priority % ORDERED].append(unit)
 
 
-def candidates(tx: Tx, sizes: Mapping[int, int], gates: Sequence[Gate], now: datetime) -> Found:
-    """Read due deliveries, at most `sizes[endpoint]` of each priority, oldest first; end the expired ones."""
+def candidates(tx: Tx, sizes: Mapping[int, int], gates: Mapping[int, Gate], now: datetime) -> Found:
+    """Read due deliveries, at most `sizes[endpoint]` of each priority, oldest first; end those too late."""
     found = Found()
     if not sizes:
         return found
-    by_id = {gate.endpoint_id: gate for gate in gates}
-    too_old: list[Job] = []
+    late: dict[str, list[Job]] = {}
+    lanes: dict[Lane, None] = {}
     seconds = now.timestamp()
     for row in _rows(tx, sizes, tx.dialect.time(now)):
-        gate = by_id[row[1]]
-        job = _job(row, gate.generation)
-        if is_expired(job, gate, seconds):
-            too_old.append(job)
+        job = _job(row, gates[row[1]])
+        if row[13] == ORDERED:
+            lanes[job.endpoint_id, job.lane or ""] = None
+        elif end := _end_of(job, gates[job.endpoint_id], seconds):
+            late.setdefault(end, []).append(job)
         else:
-            found.by_endpoint.setdefault(job.endpoint_id, [[], [], []])[row[11]].append(job)
-    found.expired = _end(tx, too_old, now, state=EXPIRED, error="event_unavailable")
+            found.add((job,), row[13])
+    if lanes:
+        _add_chains(tx, found, list(lanes), gates, now, late=late)
+    for state, jobs in late.items():
+        found.late += _end(tx, jobs, now, state=state, error="event_unavailable" if state == EXPIRED else "")
     return found
 
 
-def is_expired(job: Job, gate: Gate, now: float) -> bool:
-    """Whether the event's own time or its retention is over."""
-    if job.expires is not None and job.expires <= now:
-        return True
-    return job.occurred + gate.retention_days * DAY <= now
+def _end_of(job: Job, gate: Gate, now: float) -> str | None:
+    """Return how the delivery ends because it is too late for another attempt; None when it is not."""
+    return end_before_attempt(
+        gate.policy,
+        started=job.started,
+        expires=job.expires,
+        replay_until=job.occurred + gate.retention_days * DAY,
+        now=now,
+    )
+
+
+def _add_chains(
+    tx: Tx,
+    found: Found,
+    lanes: Sequence[Lane],
+    gates: Mapping[int, Gate],
+    now: datetime,
+    *,
+    late: dict[str, list[Job]],
+) -> None:
+    heads = read_heads(tx, lanes, _columns(tx.dialect), now)
+    blocked: list[tuple[int, str, int]] = []
+    for (endpoint_id, lane), rows in heads.items():
+        chain = _chain(rows, gates[endpoint_id], now.timestamp(), late=late)
+        if chain:
+            found.add(chain, ORDERED)
+        elif rows[0].is_leased:
+            found.waiting.add(endpoint_id)
+        if not chain and lane:
+            blocked.append((endpoint_id, lane, rows[0].position))
+    if park(tx, blocked, now):
+        found.parked |= {endpoint_id for endpoint_id, _, _ in blocked}
+
+
+def _chain(rows: Sequence[Row], gate: Gate, now: float, *, late: dict[str, list[Job]]) -> Unit:
+    """Return the jobs of a lane that may go now, one after another."""
+    chain: list[Job] = []
+    for row in rows:
+        if row.is_later or row.is_leased:
+            break
+        job = _job(row.columns, gate)
+        if end := _end_of(job, gate, now):
+            late.setdefault(end, []).append(job)
+        else:
+            chain.append(job)
+    return tuple(chain)
 
 
 def _columns(dialect: Dialect) -> str:
     return _COLUMNS.format(
         occurred=dialect.epoch("occurred_at"),
         created=dialect.epoch("created_at"),
+        started=dialect.epoch("COALESCE(started_at, created_at)"),
         expires=dialect.epoch("expires_at"),
     )
 
@@ -79,27 +138,28 @@ def _rows(tx: Tx, sizes: Mapping[int, int], now: Any) -> list[tuple[Any, ...]]:
         return list(tx.rows())
     rows: list[tuple[Any, ...]] = []
     for endpoint_id, size in sizes.items():
-        for priority in (0, 1, 2):
+        for priority in (0, 1, 2, ORDERED):
             tx.execute(_CLAIM_ONE.format(columns=columns, due=_DUE), [endpoint_id, priority, now, now, size])
             rows.extend(tx.rows())
     return rows
 
 
-def _job(row: tuple[Any, ...], generation: int) -> Job:
-    key, endpoint_id, event_id, attempts, step, deferrals, lapses, occurred, created, expires, held = row[:11]
+def _job(row: tuple[Any, ...], gate: Gate) -> Job:
     return Job(
-        id=key,
-        endpoint_id=endpoint_id,
-        event_id=event_id,
-        attempts=attempts,
-        step=step,
-        deferrals=deferrals,
+        id=row[0],
+        endpoint_id=row[1],
+        event_id=row[2],
+        attempts=row[3],
+        step=row[4],
+        deferrals=row[5],
         # A token that is still there belongs to a worker that never came back.
-        lapses=lapses + bool(held),
-        occurred=occurred,
-        created=created,
-        expires=expires,
-        generation=generation,
+        lapses=row[6] + bool(row[11]),
+        occurred=row[7],
+        created=row[8],
+        started=row[9],
+        expires=row[10],
+        generation=gate.generation,
+        lane=row[12],
     )
 
 
@@ -116,22 +176,26 @@ def end_of_life(tx: Tx, gates: Sequence[Gate], now: datetime) -> tuple[list[Ende
             WHERE endpoint_id = %s AND {_DUE} LIMIT %s""",
             [gate.endpoint_id, tx.dialect.time(now), tx.dialect.time(now), ENDS_AT_ONCE],
         )
-        jobs = [_job(row, gate.generation) for row in tx.rows()]
-        ended.extend(_end(tx, jobs, now, state=DEAD_LETTERED, error=error))
+        jobs = [_job(row, gate) for row in tx.rows()]
+        ended.extend(_end(tx, jobs, now, state=DEAD_LETTERED, error=error, promoted=ENDS_AT_ONCE))
         if len(jobs) == ENDS_AT_ONCE:
             unfinished.add(gate.endpoint_id)
     return ended, frozenset(unfinished)
 
 
-def _end(tx: Tx, jobs: Sequence[Job], now: datetime, *, state: str, error: str) -> list[Ended]:
+def _end(
+    tx: Tx, jobs: Sequence[Job], now: datetime, *, state: str, error: str, promoted: int = 1
+) -> list[Ended]:
+    """End deliveries without a request; without an `error` of its own the last one stands."""
     if not jobs:
         return []
     condition, ids = tx.dialect.among("id", sorted(job.id for job in jobs))
     tx.execute(
-        f"""UPDATE webhooks_app_delivery SET state = %s, last_error = %s, finished_at = %s, due_at = NULL,
-        lease_token = NULL, lease_until = NULL WHERE {condition}""",
+        f"""UPDATE webhooks_app_delivery SET state = %s, last_error = COALESCE(NULLIF(%s, ''), last_error),
+        finished_at = %s, due_at = NULL, lease_token = NULL, lease_until = NULL WHERE {condition}""",
         [str(state), error, tx.dialect.time(now), *ids],
     )
+    promote(tx, {(job.endpoint_id, job.lane) for job in jobs if job.lane}, now, most=promoted)
     return [
         Ended(
             job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred, job.created

@@ -24,6 +24,7 @@ class Dialect(Protocol):
     lateral: bool
     returns_many: bool
     writes_in_with: bool
+    native: bool
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         """Return the condition that `column` is one of `values`, and its parameters."""
@@ -68,6 +69,7 @@ class PostgreSQL:
     lateral = True
     returns_many = True
     writes_in_with = True
+    native = True
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         if not values:
@@ -131,6 +133,7 @@ class SQLite:
     lateral = False
     returns_many = False
     writes_in_with = False
+    native = False
 
     def among(self, column: str, values: Collection[Any]) -> tuple[str, list[Any]]:
         if not values:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from django.db import transaction
 
@@ -133,11 +133,15 @@ def reset() -> None:
 
 
 def ring(
-    *, fan_out: bool = False, endpoint_ids: Iterable[int] = (), later: dict[int, float] | None = None
+    *,
+    fan_out: bool = False,
+    endpoint_ids: Iterable[int] = (),
+    later: Mapping[int, float] | None = None,
+    slow: Iterable[int] = (),
 ) -> None:
-    """Publish hints soon. `later` maps endpoints to seconds."""
+    """Publish hints soon. `later` maps endpoints to seconds; `slow` ones go to the queue of their own."""
     hints = Hints()
-    hints.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later)
+    hints.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later, slow=slow)
     if hints:
         bell().ring(hints)
 

@@ -17,8 +17,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 
 from ..conf import current
 from . import announce
-from .batch import Batch, OutcomesKeptError, prepare
-from .contents import read_contents
+from .batch import Batch, OutcomesKeptError, contents_of, prepare
 from .dedicated import dedicate, forget_plans
 from .gates import Room
 from .lease import lease
@@ -205,34 +204,36 @@ class Engine:
 
     def room(self) -> Room:
         """Return how many more requests this process may open."""
-        opened = sum(batch.open for batch in self._batches)
+        opened = sum(batch.busy for batch in self._batches)
         cautious = sum(batch.cautious for batch in self._batches)
         # A process with a single sender must lend it to unknown endpoints, or it could never know one.
         return Room(self.senders.most - opened, max(0, max(1, self.senders.most // 2) - cautious))
 
-    def start(self, endpoint_ids: list[int]) -> Batch | None:
-        """Lease what is due at these endpoints and start sending it; None when nothing was claimed."""
+    def start(self, endpoint_ids: list[int], *, divert: bool = False) -> Batch | None:
+        """Lease what is due at these endpoints and start sending it; None when nothing was claimed.
+
+        With `divert` slow endpoints are left to the queue of their own.
+        """
         now = time.monotonic()
-        claim = lease(self.alias, self._stuck.others(endpoint_ids, now), self.room())
+        claim = lease(self.alias, self._stuck.others(endpoint_ids, now), self.room(), divert=divert)
         self._stuck.add(claim.stuck, now)
-        announce.ended(claim.ended, claim.claimed_at)
-        announce.later((*claim.crowded, *claim.stuck))
-        if not claim.jobs and not claim.lost:
+        announce.leased(claim)
+        if not claim.units and not claim.lost:
             if claim.more:
                 announce.wake(claim.more)
             return None
         batch = Batch(claim, self._contents(claim), self._inbox.put)
         self._batches.append(batch)
-        for job in claim.jobs:
-            config = self.configs.get(job.endpoint_id)
-            self.senders.submit(partial(batch.send, job, config, self.is_stopping))
+        for unit in claim.units:
+            config = self.configs.get(unit[0].endpoint_id)
+            self.senders.submit(partial(batch.send, unit, config, self.is_stopping))
         self.senders.grow()
         return batch
 
     def _contents(self, claim: Lease) -> dict[int, Content]:
         try:
             prepare(self.alias, claim, self.configs)
-            return read_contents(self.alias, {job.event_id for job in (*claim.jobs, *claim.lost)})
+            return contents_of(self.alias, claim)
         except Exception:
             # Else the claim would keep its deliveries until it lapses, and count against them.
             give_back(self.alias, claim)

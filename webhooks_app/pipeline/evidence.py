@@ -52,12 +52,12 @@ def _row(dialect: Dialect, lease: Lease, each: Judged, config: EndpointConfig | 
     content, sent = each.done.content, each.done.sent
     return (
         dialect.uuid(lease.attempt_id(job)),
-        job.id,
+        None if job.is_ping else job.id,
         job.endpoint_id,
         content.event_id if content else "",
         content.type if content else "",
         job.number,
-        "schedule",
+        job.trigger,
         outcome.attempt_status,
         outcome.error,
         result.detail,
@@ -69,6 +69,6 @@ def _row(dialect: Dialect, lease: Lease, each: Judged, config: EndpointConfig | 
         sent.signature if sent else "",
         json.dumps(result.headers),
         result.body,
-        dialect.time(outcome.due_at),
+        dialect.time(outcome.due_at if job.trigger == "schedule" else None),
         dialect.time(each.done.finished_at),
     )

@@ -6,8 +6,10 @@ from datetime import datetime
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
-from ..core.health import SLOW_WINDOW
+from ..core.breaker import Admission, BreakerFacts, admits
+from ..core.health import SLOW_MS, SLOW_WINDOW
 from ..core.policies import Policy
+from ..core.rate import Rate
 
 T = TypeVar("T")
 
@@ -21,9 +23,17 @@ SHARES = (7, 2, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One endpoint at the moment of a lease. `live` counts its leases that have not lapsed."""
+    """One endpoint at the moment of a lease.
+
+    `live` counts its leases that have not lapsed, a chain as one. `breaker` is None while it is closed;
+    A probe
+    that is out lapses at `probe_until`. `host` is named only where a limit of hosts is set.
+    """
 
     endpoint_id: int
+    public_id: str
+    tenant_id: str | None
+    partner_id: str | None
     enabled: bool
     deleted: bool
     held: bool
@@ -37,10 +47,30 @@ class Gate:
     revision: int
     policy: Policy
     retention_days: int
+    breaker: BreakerFacts | None = None
+    probe_until: datetime | None = None
+    rate: Rate | None = None
+    tokens: float | None = None
+    tokens_at: datetime | None = None
+    latency_ms: int | None = None
+    host: str | None = None
 
     def is_closed(self, now: datetime) -> bool:
-        """Whether nothing may leave now: paused, suspended, or the receiver asked for silence."""
-        return self.held or (self.hold_until is not None and self.hold_until > now)
+        """Whether nothing may leave now: paused, suspended, silence asked for, or the breaker."""
+        if self.held or (self.hold_until is not None and self.hold_until > now):
+            return True
+        return self.breaker is not None and self.admission(now) == "none"
+
+    def admission(self, now: datetime) -> Admission:
+        """Return what the breaker lets through."""
+        if self.breaker is None:
+            return "all"
+        probing = self.probe_until is not None and self.probe_until >= now
+        return admits(self.policy.breaker, self.breaker, now, probing=probing)
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether something may leave now."""
+        return self.enabled and not self.deleted and not self.is_closed(now)
 
     @property
     def free(self) -> int:
@@ -51,6 +81,11 @@ class Gate:
     def cautious(self) -> bool:
         """Whether the endpoint is unknown or slow, so that it may use only half of a process's senders."""
         return min(self.window, self.max_in_flight) < min(CAUTIOUS_WINDOW, self.max_in_flight)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its answers, smoothed, take over a second; unknown endpoints are not slow."""
+        return self.latency_ms is not None and self.latency_ms > SLOW_MS
 
 
 @dataclass(slots=True)

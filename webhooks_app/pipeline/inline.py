@@ -2,8 +2,7 @@
 
 from ..conf import current
 from . import announce, doorbell, tick
-from .batch import Batch, prepare
-from .contents import read_contents
+from .batch import Batch, contents_of, prepare
 from .fan_out import fan_out_batch, fan_out_own
 from .gates import Room
 from .lease import lease
@@ -29,8 +28,8 @@ def deliver(endpoint_ids: list[int]) -> int:
     alias, configs, attempts = current().DATABASE, Configs(), 0
     while endpoint_ids:
         claim = lease(alias, endpoint_ids, Room(ROOM, ROOM))
-        announce.ended(claim.ended, claim.claimed_at)
-        if claim.jobs or claim.lost:
+        announce.leased(claim)
+        if claim.units or claim.lost:
             attempts += _send(alias, claim, configs)
         endpoint_ids = list(claim.more)
     return attempts
@@ -38,10 +37,9 @@ def deliver(endpoint_ids: list[int]) -> int:
 
 def _send(alias: str, claim: Lease, configs: Configs) -> int:
     prepare(alias, claim, configs)
-    contents = read_contents(alias, {job.event_id for job in (*claim.jobs, *claim.lost)})
-    batch = Batch(claim, contents, lambda _: None)
-    for job in claim.jobs:
-        batch.send(job, configs.get(job.endpoint_id), lambda: False)
+    batch = Batch(claim, contents_of(alias, claim), lambda _: None)
+    for unit in claim.units:
+        batch.send(unit, configs.get(unit[0].endpoint_id), lambda: False)
     return len(batch.record(alias, configs).attempts)
 
 

@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from ..core.attempt import AttemptResult
 from ..core.decide import Facts, Outcome, decide
 from ..core.health import Pace, pace_of
+from ..core.ids import delivery_id
+from ..core.retry import jitter_of
+from ..core.states import PENDING
 from .claim import DAY
 from .gates import Gate
 from .work import Done, Job
@@ -24,22 +27,37 @@ class Judged:
     result: AttemptResult
     pace: Pace
 
+    @property
+    def ends(self) -> bool:
+        """Whether this attempt ended its delivery."""
+        return self.job.trigger == "schedule" and self.outcome.state != PENDING
 
-def judge(done: Done, gate: Gate, *, jitter: float) -> Judged:
-    """Judge one finished job under its endpoint's policy; `jitter` in [0, 1)."""
+    @property
+    def is_probe(self) -> bool:
+        """Whether its outcome may move an open breaker."""
+        return self.job.trigger == "probe"
+
+
+def judge(done: Done, gate: Gate, *, chance: float) -> Judged:
+    """Judge one finished job under its endpoint's policy; `chance` in [0, 1) is for its jitter."""
     if done.sent is None:
         raise ValueError("a released job has no outcome")
-    job, result = done.job, done.sent.result
+    job, result, policy = done.job, done.sent.result, gate.policy
     facts = Facts(
-        trigger="schedule",
+        trigger=job.trigger,
         attempts=job.attempts,
         step=job.step,
         deferrals=job.deferrals,
-        recorded_at=datetime.fromtimestamp(job.created, UTC),
+        recorded_at=datetime.fromtimestamp(job.started, UTC),
         expires_at=None if job.expires is None else _moment(job.expires),
         replay_until=_moment(job.occurred + gate.retention_days * DAY),
+        state=job.state,
     )
-    outcome = decide(gate.policy, facts, result, now=done.finished_at, jitter=jitter)
+    jitter = chance
+    if policy.jitter_kind == "delivery" and not job.is_ping:
+        name = delivery_id(job.id, datetime.fromtimestamp(job.created, UTC))
+        jitter = jitter_of(policy, delivery=name, step=job.step, chance=chance)
+    outcome = decide(policy, facts, result, now=done.finished_at, jitter=jitter)
     return Judged(job, done, outcome, result, pace_of(result))
 
 

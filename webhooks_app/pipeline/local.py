@@ -25,6 +25,8 @@ class LocalQueue:
         """Turn hints into tickets."""
         if hints.fan_out:
             self._engine.submit(FanOut())
+        for ids in hints.slow_wakes():
+            self._engine.submit(Deliver(ids, slow=True))
         for ids, countdown in hints.wakes():
             if countdown is None:
                 self._engine.submit(Deliver(ids))

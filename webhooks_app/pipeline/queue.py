@@ -43,11 +43,19 @@ class CeleryQueue:
                 self._send(FAN_OUT, ())
             for ids, countdown in hints.wakes():
                 self._send(DELIVER, (ids,), countdown)
+            for ids in hints.slow_wakes():
+                self._send(DELIVER, (ids, True), queue=current().SLOW_QUEUE_NAME)
         except Exception:
             self.close()
             raise
 
-    def _send(self, name: str, args: tuple[Any, ...], countdown: float | None = None) -> None:
+    def _send(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        countdown: float | None = None,
+        queue: str | None = None,
+    ) -> None:
         from celery import current_app
 
         if self._producer is None:
@@ -55,7 +63,7 @@ class CeleryQueue:
         current_app.send_task(
             name,
             args,
-            queue=current().QUEUE_NAME,
+            queue=queue or current().QUEUE_NAME,
             countdown=countdown,
             expires=EXPIRES + (countdown or 0),
             ignore_result=True,

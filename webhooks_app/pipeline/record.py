@@ -4,21 +4,25 @@ Lock order: endpoint states by id, then deliveries, then attempts. Whoever finds
 nothing: the claim lapsed and another worker has it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..core.states import DELIVERED, PENDING
+from ..core.states import DEAD, DELIVERED, EXHAUSTED, PENDING
 from ..destinations.config import EndpointConfig
+from .counts import count_outcomes
 from .dialect import Dialect
 from .evidence import insert_attempts
-from .health import StateRow, apply_outcomes, lock_states, save_states
+from .health import SUCCESS_NEWS, apply_outcomes
 from .judge import Judged
-from .system_events import announce_disabled
+from .lanes import promote
+from .rates import give_back as give_back_tokens
+from .state_rows import StateRow, changed_rows, lock_states, note_secret_use, save_states
+from .system_events import write_changes, write_exhausted
 from .transactions import Tx, short
 from .wakes import wake_later, wake_starved
-from .work import Done, Ended, Lease
+from .work import Done, Ended, Job, Lease, News
 
 # How long a delivery waits whose body's database did not answer.
 AWAY = timedelta(seconds=10)
@@ -26,15 +30,17 @@ AWAY = timedelta(seconds=10)
 
 @dataclass(slots=True)
 class Recorded:
-    """What a record wrote: attempts, deliveries that ended, endpoints it disabled, and whom to wake.
+    """What a record wrote: attempts, deliveries that ended, changes of endpoints, and whom to wake.
 
-    `kept` was not written: somebody has the state rows of these endpoints locked.
+    `events`: the sender's own events wait for fan-out. `kept` was not written: somebody has the state rows
+    of these endpoints locked.
     """
 
     attempts: list[Judged] = field(default_factory=list)
     released: int = 0
     ended: list[Ended] = field(default_factory=list)
-    disabled: list[tuple[int, str]] = field(default_factory=list)
+    news: list[News] = field(default_factory=list)
+    events: bool = False
     wake: set[int] = field(default_factory=set)
     later: dict[int, float] = field(default_factory=dict)
     kept: list[Done] = field(default_factory=list)
@@ -86,28 +92,107 @@ def _record(
         kept = [done for done in (*(each.done for each in judged), *released) if _of(done, locked_out)]
         judged = [each for each in judged if not _of(each, locked_out)]
         released = [done for done in released if not _of(done, locked_out)]
-    written = _update_deliveries(tx, lease, judged, now)
-    mine = [each for each in judged if each.job.id in written]
+    mine = _written(tx, lease, judged, states, now)
     recorded = Recorded(attempts=mine, released=_release(tx, lease, released, now), kept=kept)
     insert_attempts(tx, lease, mine, configs)
-    apply_outcomes(states, mine, lease.gates, now)
-    recorded.wake = wake_starved(states) | {done.job.endpoint_id for done in released if done.content}
-    recorded.later = wake_later(states, mine, now)
-    recorded.disabled = _announce(tx, lease, states)
-    save_states(tx, [state for state in states.values() if state.changed], now)
-    recorded.ended = [_ended(each) for each in mine if each.outcome.state not in (PENDING, DELIVERED)]
+    _follow_up(tx, lease, recorded, released, states, now)
     return recorded
+
+
+def _follow_up(
+    tx: Tx,
+    lease: Lease,
+    recorded: Recorded,
+    released: Sequence[Done],
+    states: Mapping[int, StateRow],
+    now: datetime,
+) -> None:
+    """Do what the outcomes mean for the endpoints, and find out whom to wake."""
+    outcomes = _by_endpoint(recorded.attempts)
+    apply_outcomes(states, outcomes, lease.gates, _probes(tx, lease, states), now)
+    _finish_probes(lease, recorded, released, states)
+    lanes = {(job.endpoint_id, job.lane) for job in _jobs(recorded.attempts, released) if job.lane}
+    recorded.wake = wake_starved(states) | promote(tx, lanes, now)
+    recorded.wake |= {done.job.endpoint_id for done in released if done.content}
+    recorded.later = wake_later(states, recorded.attempts, now)
+    changes = [change for state in states.values() for change in state.news]
+    recorded.wake |= {news.endpoint_id for news, _ in changes if news.kind in _LETS_GO}
+    write_changes(tx, changes, lease.gates, now)
+    write_exhausted(tx, recorded.attempts, lease.gates, now)
+    _save(tx, states, outcomes, now)
+    recorded.news = [news for news, _ in changes]
+    recorded.events = bool(changes) or any(each.outcome.state == EXHAUSTED for each in recorded.attempts)
+    recorded.ended = [_ended(each) for each in recorded.attempts if each.ends and each.outcome.state in DEAD]
+
+
+# After these there is something to send to the endpoint at once.
+_LETS_GO = ("webhook.breaker_closed", "webhook.breaker_half_opened")
+
+
+def _by_endpoint(judged: Sequence[Judged]) -> dict[int, list[Judged]]:
+    grouped: dict[int, list[Judged]] = {}
+    for each in sorted(judged, key=lambda one: one.done.finished_at):
+        grouped.setdefault(each.job.endpoint_id, []).append(each)
+    return grouped
+
+
+def _jobs(judged: Sequence[Judged], released: Sequence[Done]) -> Iterator[Job]:
+    yield from (each.job for each in judged)
+    yield from (done.job for done in released)
+
+
+def _probes(tx: Tx, lease: Lease, states: Mapping[int, StateRow]) -> dict[int, bool]:
+    """Return of which endpoints this lease holds the probe."""
+    token = tx.dialect.uuid(lease.token)
+    return {key: True for key, state in states.items() if state.probe_token == token}
+
+
+def _finish_probes(
+    lease: Lease, recorded: Recorded, released: Sequence[Done], states: Mapping[int, StateRow]
+) -> None:
+    """Let the next round of probes go once every probe of this one has reported."""
+    lease.reported |= {job.id for job in _jobs(recorded.attempts, released) if job.trigger == "probe"}
+    for key in {job.endpoint_id for job in _jobs(recorded.attempts, released) if job.trigger == "probe"}:
+        round_ = {job.id for job in lease.jobs if job.endpoint_id == key}
+        if key in states and round_ <= lease.reported:
+            states[key].set(probe_token=None, probe_until=None)
+
+
+def _save(
+    tx: Tx, states: Mapping[int, StateRow], outcomes: Mapping[int, Sequence[Judged]], now: datetime
+) -> None:
+    save_states(tx, changed_rows(states))
+    known = {key: mine for key, mine in outcomes.items() if key in states}
+    count_outcomes(tx, known, {key: states[key].latency_ms for key in known}, now)
+    good = [key for key, mine in known.items() if any(each.outcome.health == "success" for each in mine)]
+    stale = [key for key in good if _is_stale(states[key], now)]
+    note_secret_use(tx, stale, now)
+
+
+def _is_stale(state: StateRow, now: datetime) -> bool:
+    return state.last_success_at is None or state.last_success_at < now - SUCCESS_NEWS
 
 
 def _of(item: Judged | Done, endpoint_ids: Collection[int]) -> bool:
     return item.job.endpoint_id in endpoint_ids
 
 
-def _announce(tx: Tx, lease: Lease, states: Mapping[int, StateRow]) -> list[tuple[int, str]]:
-    disabled = [state for state in states.values() if state.disabled_by]
-    for state in disabled:
-        announce_disabled(tx, lease, state)
-    return [(state.endpoint_id, state.disabled_reason or "") for state in disabled]
+def _written(
+    tx: Tx, lease: Lease, judged: Sequence[Judged], states: Mapping[int, StateRow], now: datetime
+) -> list[Judged]:
+    """Write the outcomes into their deliveries; return those whose claim still held."""
+    written = _update_deliveries(tx, lease, [each for each in judged if not each.job.is_ping], now)
+    token = tx.dialect.uuid(lease.token)
+    return [
+        each
+        for each in judged
+        if each.job.id in written or (each.job.is_ping and _holds_probe(states, each, token))
+    ]
+
+
+def _holds_probe(states: Mapping[int, StateRow], each: Judged, token: Any) -> bool:
+    state = states.get(each.job.endpoint_id)
+    return state is not None and state.probe_token == token
 
 
 def _update_deliveries(tx: Tx, lease: Lease, judged: Sequence[Judged], now: datetime) -> set[int]:
@@ -139,12 +224,19 @@ _OTHER_TYPES = {
     "new_step": "int",
     "new_deferrals": "int",
     "ended": "timestamptz",
+    "scheduled": "boolean",
 }
 # Retries get a priority of their own: a backlog of them neither starves new events nor is starved by them.
+# An attempt beside the schedule that fails leaves the delivery as it was, for its number.
 # The ids are named twice: with the join alone, young statistics make PostgreSQL read the whole table.
-_OTHERS = """UPDATE webhooks_app_delivery SET state = v.new_state, attempts = attempts + 1, lapses = 0,
-lease_token = NULL, lease_until = NULL, due_at = v.due, last_error = v.error, step = v.new_step,
-deferrals = v.new_deferrals, finished_at = v.ended, priority = CASE WHEN priority = 0 THEN 1 ELSE priority END
+_OTHERS = """UPDATE webhooks_app_delivery SET attempts = attempts + 1, lapses = 0,
+lease_token = NULL, lease_until = NULL,
+state = CASE WHEN v.scheduled THEN v.new_state ELSE state END,
+due_at = CASE WHEN v.scheduled THEN v.due ELSE due_at END,
+last_error = CASE WHEN v.scheduled THEN v.error ELSE last_error END,
+step = v.new_step, deferrals = v.new_deferrals,
+finished_at = CASE WHEN v.scheduled THEN v.ended ELSE finished_at END,
+priority = CASE WHEN priority = 0 AND v.scheduled THEN 1 ELSE priority END
 FROM {} WHERE id = v.job AND {} AND lease_token = %s RETURNING id"""
 
 
@@ -159,6 +251,7 @@ def _other(each: Judged, dialect: Dialect, now: datetime) -> tuple[Any, ...]:
         outcome.step,
         outcome.deferrals,
         dialect.time(ended),
+        each.job.trigger == "schedule",
     )
 
 
@@ -166,6 +259,7 @@ def _release(tx: Tx, lease: Lease, released: Sequence[Done], now: datetime) -> i
     # A body that cannot be read just now waits a little, lest it take the place of those that can, for ever.
     unread = [done.job.id for done in released if done.content is None]
     ready = [done.job.id for done in released if done.content is not None]
+    give_back_tokens(tx, lease.gates, [done.job for done in released])
     return _give_back(tx, lease, ready, None) + _give_back(tx, lease, unread, now + AWAY)
 
 

@@ -9,9 +9,9 @@ def fan_out() -> None:
     _run(FanOut())
 
 
-def deliver(endpoint_ids: list[int]) -> None:
+def deliver(endpoint_ids: list[int], *, slow: bool = False) -> None:
     """Send what is due there, for at most a slice of time; hanging requests stay with the engine."""
-    _run(Deliver(endpoint_ids))
+    _run(Deliver(endpoint_ids, slow=slow))
 
 
 def tick() -> None:

@@ -51,7 +51,7 @@ def _look(tx: Tx) -> Found:
     touch(tx.cursor, LOCK, int(now.timestamp()))
     found = Found(fan_out=has_unfanned(tx))
     rows = _due(tx, now)
-    noted = _note(tx, sorted(endpoint_id for endpoint_id, _ in rows), now + PATIENCE)
+    noted = _note(tx, sorted({endpoint_id for endpoint_id, _ in rows}), now + PATIENCE)
     found.due = [endpoint_id for endpoint_id, due in rows if due and endpoint_id in noted]
     soon = [endpoint_id for endpoint_id, due in rows if not due and endpoint_id in noted]
     found.soon = _waits_of(tx, soon, now)
@@ -68,11 +68,12 @@ def _due(tx: Tx, now: datetime) -> list[tuple[int, bool]]:
     moment, ahead = tx.dialect.time(now), tx.dialect.time(now + AHEAD)
     rows: list[tuple[int, bool]] = []
     for side in (">=", "<"):
-        # In the order of the marks: due now, where to look, the two gates, due in a moment.
-        marks = [moment, moment, start, moment, moment, ahead, moment, MOST - len(rows)]
+        # In the order of the marks: due now, where to look, the four gates, due in a moment.
+        marks = [moment, moment, start, *[moment] * 4, ahead, moment, MOST - len(rows)]
         tx.execute(_DUE.format(side), marks)
         rows += [(endpoint_id, bool(due)) for endpoint_id, due in tx.rows()]
-    return rows
+    tx.execute(_PROBES, [*[moment] * 4, MOST])
+    return rows + [(row[0], True) for row in tx.rows()]
 
 
 def _waits_of(tx: Tx, endpoint_ids: list[int], now: datetime) -> dict[int, float]:
@@ -89,17 +90,24 @@ def _waits_of(tx: Tx, endpoint_ids: list[int], now: datetime) -> dict[int, float
     return {endpoint_id: (due_at - now).total_seconds() for endpoint_id, due_at in soonest.items()}
 
 
-# The gates come first, so that a million deliveries held by a pause cost one look at their endpoint.
-_OPEN = """(NOT s.enabled OR (s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s)
-AND NOT EXISTS (SELECT 1 FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_id
+# The gates come first: a million deliveries held by a pause or a breaker cost one look at their endpoint.
+_HELD = """EXISTS (SELECT 1 FROM webhooks_app_endpoint e LEFT JOIN webhooks_app_tenant t ON t.id = e.tenant_id
  LEFT JOIN webhooks_app_partner p ON p.id = COALESCE(e.partner_id, t.partner_id)
- WHERE e.id = s.endpoint_id AND (t.suspended_at IS NOT NULL OR p.suspended_at IS NOT NULL))))
-AND (s.woken_until IS NULL OR s.woken_until <= %s)"""
-_WAITING = """d.endpoint_id = s.endpoint_id AND d.state = 'pending' AND d.priority IN (0, 1, 2)
+ WHERE e.id = s.endpoint_id AND (t.suspended_at IS NOT NULL OR p.suspended_at IS NOT NULL))"""
+_UNHELD = f"s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s) AND NOT {_HELD}"
+_BREAKER = """(s.breaker = 'closed' OR ((s.probe_at IS NULL OR s.probe_at <= %s)
+AND (s.probe_until IS NULL OR s.probe_until < %s)))"""
+_UNWOKEN = "(s.woken_until IS NULL OR s.woken_until <= %s)"
+_OPEN = f"(NOT s.enabled OR ({_UNHELD} AND {_BREAKER})) AND {_UNWOKEN}"
+_WAITING = """d.endpoint_id = s.endpoint_id AND d.state = 'pending' AND d.priority IN (0, 1, 2, 3)
 AND d.due_at <= %s AND (d.lease_until IS NULL OR d.lease_until < %s)"""
 _DUE = f"""SELECT s.endpoint_id, EXISTS (SELECT 1 FROM webhooks_app_delivery d WHERE {_WAITING})
 FROM webhooks_app_endpointstate s WHERE s.endpoint_id {{}} %s AND {_OPEN}
 AND EXISTS (SELECT 1 FROM webhooks_app_delivery d WHERE {_WAITING}) ORDER BY s.endpoint_id LIMIT %s"""
+# Breakers whose probe is due, though nothing may be waiting: the endpoint is pinged.
+_PROBES = f"""SELECT s.endpoint_id FROM webhooks_app_endpointstate s WHERE s.breaker <> 'closed' AND s.enabled
+AND (s.probe_at <= %s OR s.probe_until < %s) AND (s.probe_until IS NULL OR s.probe_until < %s)
+AND s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s) AND NOT {_HELD} LIMIT %s"""
 
 
 def _note(tx: Tx, endpoint_ids: list[int], until: datetime) -> set[int]:

@@ -49,11 +49,15 @@ class Ticket:
 
 
 class Deliver(Ticket):
-    """Send what is due at some endpoints, batch after batch, for a slice of time."""
+    """Send what is due at some endpoints, batch after batch, for a slice of time.
 
-    def __init__(self, endpoint_ids: list[int]) -> None:
+    Where slow endpoints have a queue of their own, only a ticket from there (`slow`) serves them.
+    """
+
+    def __init__(self, endpoint_ids: list[int], *, slow: bool = False) -> None:
         super().__init__()
         self._endpoint_ids = endpoint_ids
+        self._slow = slow
         self._batch: Batch | None = None
         self._helped_at = 0.0
 
@@ -66,12 +70,12 @@ class Deliver(Ticket):
         if not batch.settled:
             if now - batch.sent_at < HAND_OVER:
                 return False
-            announce.wake(batch.lease.more)
+            announce.wake(batch.lease.more, slow=self._slow)
             return True
         if not batch.lease.more:
             return True
         if now >= self.deadline:
-            announce.wake(batch.lease.more)
+            announce.wake(batch.lease.more, slow=self._slow)
             return True
         self._endpoint_ids = list(batch.lease.more)
         return self._lease(engine)
@@ -81,14 +85,15 @@ class Deliver(Ticket):
         return self._batch is not None and not self._batch.settled
 
     def _lease(self, engine: "Engine") -> bool:
-        self._batch = batch = engine.start(self._endpoint_ids)
+        divert = not self._slow and current().SLOW_QUEUE_NAME is not None
+        self._batch = batch = engine.start(self._endpoint_ids, divert=divert)
         if batch is None:
             return True
         now = time.monotonic()
-        if len(batch.lease.jobs) >= HELP_FROM and now - self._helped_at >= HELP_EVERY:
+        if len(batch.lease.units) >= HELP_FROM and now - self._helped_at >= HELP_EVERY:
             # Another process may share the load: one alone is limited by its interpreter lock.
             self._helped_at = now
-            announce.wake(batch.lease.more)
+            announce.wake(batch.lease.more, slow=self._slow)
         return False
 
 

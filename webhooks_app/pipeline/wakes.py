@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from .health import StateRow
 from .judge import Judged
+from .state_rows import StateRow
 
 # Later retries are left to the tick: a countdown lives in a worker's memory.
 SOON = timedelta(seconds=5)

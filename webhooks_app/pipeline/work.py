@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any, TypeAlias
 from uuid import UUID
 
+from ..core.decide import Trigger
 from ..core.ids import attempt_id, delivery_id
+from ..core.states import PENDING
 from ..destinations.base import Sent
 from .gates import Gate
 
@@ -14,7 +18,8 @@ from .gates import Gate
 class Job:
     """A claimed delivery; not frozen because thousands are made every second. Times are seconds since 1970.
 
-    `generation` is its endpoint's at the claim; results of an older one are ignored.
+    `started` is when its schedule began. `generation` is its endpoint's at the claim; results of an older one
+    are ignored. A ping, which probes an endpoint that has nothing due, is no delivery: its keys are negative.
     """
 
     id: int
@@ -26,8 +31,17 @@ class Job:
     lapses: int
     occurred: float
     created: float
+    started: float
     expires: float | None
     generation: int
+    lane: str | None = None
+    trigger: Trigger = "schedule"
+    state: str = PENDING
+
+    @property
+    def is_ping(self) -> bool:
+        """Whether no delivery stands behind it."""
+        return self.id < 0
 
     @property
     def number(self) -> int:
@@ -54,24 +68,48 @@ class Ended:
         return delivery_id(self.delivery_id, datetime.fromtimestamp(self.created, UTC))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class News:
+    """A change of an endpoint's health that people are told of; `kind` is the audit's action."""
+
+    kind: str
+    endpoint_id: int
+    reason: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Jobs that one sender does one after another; all but those of a lane go alone.
+Unit: TypeAlias = tuple[Job, ...]
+
+
+@dataclass(slots=True, kw_only=True)
 class Lease:
     """Deliveries claimed together. `claimed_at` is database time, `mark` the monotonic clock at that moment.
 
-    `more` are endpoints that have, or may have, more due; `crowded` are those this process has no sender for.
+    `more` are endpoints that have, or may have, more due; `later` those worth a look in so many seconds,
+    because there was no sender or no token; `slow` those that another queue serves; `stuck` those whose state
+    row somebody has locked. `reported` are the probes that are recorded.
     """
 
     token: UUID
     claimed_at: datetime
     until: datetime
     mark: float
-    jobs: tuple[Job, ...] = ()
+    units: tuple[Unit, ...] = ()
     lost: tuple[Job, ...] = ()
     ended: tuple[Ended, ...] = ()
     gates: Mapping[int, Gate] = field(default_factory=dict)
     more: frozenset[int] = frozenset()
-    crowded: tuple[int, ...] = ()
+    later: Mapping[int, float] = field(default_factory=dict)
+    slow: tuple[int, ...] = ()
     stuck: tuple[int, ...] = ()
+    news: tuple[News, ...] = ()
+    reported: set[int] = field(default_factory=set)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Every job of the units."""
+        return tuple(chain.from_iterable(self.units))
 
     def now(self, monotonic: float) -> datetime:
         """Return database time at a later moment of the monotonic clock (seconds)."""

@@ -1,0 +1,126 @@
+"""What a lease takes of the candidates: shares of the priorities, turns of the endpoints, senders, tokens."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from .claim import Found
+from .gates import BATCH_IN_ALL, Gate, Room, probe_size, share, take_turns
+from .probes import ping
+from .rates import Buckets
+from .work import Unit
+
+ALONE_FROM = 2
+
+
+@dataclass(slots=True)
+class Choice:
+    """The units of a lease; endpoints with more due, those without a sender, those without a token."""
+
+    units: list[Unit] = field(default_factory=list)
+    more: set[int] = field(default_factory=set)
+    crowded: set[int] = field(default_factory=set)
+    rated: dict[int, float] = field(default_factory=dict)
+
+
+def grants(gates: Sequence[Gate], now: datetime, room: Room) -> dict[int, int]:
+    """Return how many candidates of each open endpoint to look at: what its gates and our senders allow."""
+    size = min(probe_size(len(gates)), max(1, room.senders))
+    return {gate.endpoint_id: min(most, size) for gate in gates if (most := _most(gate, now))}
+
+
+def _most(gate: Gate, now: datetime) -> int:
+    if not gate.is_open(now):
+        return 0
+    if gate.admission(now) == "all" or gate.policy.breaker is None:
+        return gate.free
+    return min(max(1, gate.free), gate.policy.breaker.probes)
+
+
+def choose(
+    allowed: Mapping[int, int],
+    found: Found,
+    gates: Mapping[int, Gate],
+    buckets: Buckets,
+    *,
+    room: Room,
+    now: datetime,
+    turn: float,
+) -> Choice:
+    """Choose among the candidates; `turn` in [0, 1) says who gets the places that shares divide."""
+    queues = [share(allowed[key], by_priority, turn) for key, by_priority in found.by_endpoint.items()]
+    queues += [[ping(gates[key])] for key in _silent(allowed, found, gates, now)]
+    wanted = list(_cut(take_turns(queues, sum(map(len, queues))), gates, now))
+    choice = Choice(more={key for key, queue in found.by_endpoint.items() if _is_full(queue, allowed[key])})
+    _fit(choice, wanted, gates, buckets, room=room)
+    taken = {unit[0].endpoint_id for unit in choice.units}
+    passed_over = (found.by_endpoint.keys() - taken) - choice.rated.keys()
+    choice.more |= found.parked
+    if alone := _suspects(choice.units):
+        others = taken | passed_over
+        choice.units = alone[:1]
+        choice.more |= others
+    elif sum(map(len, choice.units)) >= BATCH_IN_ALL:
+        choice.more |= passed_over
+    else:
+        # To look again at once would be in vain: there is no sender for any of theirs.
+        choice.more -= passed_over
+        choice.crowded = set(passed_over)
+    choice.more -= choice.rated.keys()
+    return choice
+
+
+def _silent(
+    allowed: Mapping[int, int], found: Found, gates: Mapping[int, Gate], now: datetime
+) -> Iterator[int]:
+    """Yield the endpoints that are to be probed and have nothing to probe with."""
+    for key in allowed.keys() - found.by_endpoint.keys() - found.waiting:
+        if gates[key].admission(now) == "probe":
+            yield key
+
+
+def _cut(units: Sequence[Unit], gates: Mapping[int, Gate], now: datetime) -> Iterator[Unit]:
+    """Shorten chains: all lanes get a turn, a probe is one request, and who killed workers goes alone."""
+    size = max(1, BATCH_IN_ALL // max(1, len(units)))
+    for unit in units:
+        gate = gates[unit[0].endpoint_id]
+        if gate.breaker is not None and gate.admission(now) == "probe":
+            unit[0].trigger = "probe"
+            yield unit[:1]
+        elif len(unit) > 1:
+            suspect = next((place for place, job in enumerate(unit) if job.lapses >= ALONE_FROM), size)
+            yield unit[: max(1, min(size, suspect))]
+        else:
+            yield unit
+
+
+def _is_full(queues: Sequence[Sequence[Unit]], size: int) -> bool:
+    """Whether there may be more where these came from: all that was asked for, or a chain with a tail."""
+    return sum(map(len, queues)) >= size or any(len(unit) > 1 for unit in queues[0])
+
+
+def _fit(
+    choice: Choice, wanted: Sequence[Unit], gates: Mapping[int, Gate], buckets: Buckets, *, room: Room
+) -> None:
+    """Take what this process has senders for; unknown and slow endpoints may use only a part of them."""
+    left, senders, cautious = BATCH_IN_ALL, min(BATCH_IN_ALL, room.senders), room.cautious
+    for unit in wanted:
+        key = unit[0].endpoint_id
+        careful = gates[key].cautious
+        if left <= 0 or senders <= 0 or (careful and cautious <= 0):
+            choice.more.add(key)
+            continue
+        taken = unit[:left]
+        if buckets and not (taken := buckets.take(taken)):
+            choice.rated[key] = buckets.wait(key)
+            continue
+        choice.units.append(taken)
+        left -= len(taken)
+        senders -= 1
+        cautious -= careful
+
+
+def _suspects(units: Sequence[Unit]) -> list[Unit]:
+    """Return the units to send alone, one at a time: their workers died more than once."""
+    found = [unit for unit in units if unit[0].lapses >= ALONE_FROM]
+    return found if len(units) > 1 else []

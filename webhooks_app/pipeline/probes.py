@@ -1,0 +1,88 @@
+"""Probes of open breakers: whose outcome counts, and the ping that is sent when nothing is due.
+
+A probe's lease is written into the state row: only the outcome that holds `probe_token` moves the breaker,
+and one that never reports lapses with its claim.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from ..conf import current
+from ..core import envelope
+from ..core.breaker import HALF_OPEN, begin_probe
+from ..ids import new_id
+from .gates import Gate
+from .transactions import Tx
+from .work import Content, Job, News, Unit
+
+PING = "webhook.ping"
+
+_BEGIN = """UPDATE webhooks_app_endpointstate SET breaker = %s, breaker_at = %s, breaker_successes = %s,
+probe_at = %s, probe_token = %s, probe_until = %s WHERE endpoint_id = %s"""
+
+
+def ping(gate: Gate) -> Unit:
+    """Return the job that asks an endpoint with nothing due whether it is well again."""
+    return (
+        Job(
+            id=-gate.endpoint_id,
+            endpoint_id=gate.endpoint_id,
+            event_id=-gate.endpoint_id,
+            attempts=0,
+            step=0,
+            deferrals=0,
+            lapses=0,
+            occurred=0.0,
+            created=0.0,
+            started=0.0,
+            expires=None,
+            generation=gate.generation,
+            trigger="probe",
+        ),
+    )
+
+
+def ping_contents(jobs: Iterable[Job], gates: Mapping[int, Gate], at: datetime) -> dict[int, Content]:
+    """Return what the pings among the jobs send: a signed event that is never fanned out nor replayed."""
+    return {job.event_id: _content(gates[job.endpoint_id], at) for job in jobs if job.is_ping}
+
+
+def _content(gate: Gate, at: datetime) -> Content:
+    settings, event_id = current(), new_id("evt")
+    body = envelope.build(
+        id=event_id,
+        type=PING,
+        api_version=settings.API_VERSION,
+        occurred_at=at,
+        tenant_id=gate.tenant_id,
+        identity_id=None,
+        sequence=None,
+        data={"webhook_id": gate.public_id},
+        max_bytes=settings.MAX_BODY_BYTES,
+    )
+    return Content(event_id, PING, body)
+
+
+def begin_probes(
+    tx: Tx,
+    units: Sequence[Unit],
+    gates: Mapping[int, Gate],
+    *,
+    token: UUID,
+    until: datetime,
+    now: datetime,
+) -> tuple[News, ...]:
+    """Write down the probes among the units; return the breakers that time alone has half-opened."""
+    news: list[News] = []
+    for key in {unit[0].endpoint_id for unit in units if unit[0].trigger == "probe"}:
+        before, rule = gates[key].breaker, gates[key].policy.breaker
+        if before is None or rule is None:
+            continue
+        after = begin_probe(rule, before, now)
+        time, uuid = tx.dialect.time, tx.dialect.uuid
+        facts = [after.state, time(after.at), after.successes, time(after.probe_at)]
+        tx.execute(_BEGIN, [*facts, uuid(token), time(until), key])
+        if after.state == HALF_OPEN != before.state:
+            news.append(News("webhook.breaker_half_opened", key, before.error))
+    return tuple(news)

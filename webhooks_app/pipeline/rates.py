@@ -1,0 +1,170 @@
+"""Rate limits in a lease: token buckets of endpoints (in their state rows), tenants and target hosts.
+
+Whoever claims deliveries takes their tokens in the same transaction; what is released unattempted gives them
+back. The buckets of tenants and hosts are rows of their own, locked by key after the state rows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from json import loads
+from typing import Any
+
+from ..conf import current
+from ..core.rate import Rate, RateError, available, parse_rate, wait_for_one
+from .gates import Gate
+from .transactions import Tx
+from .work import Job, Unit
+
+
+@lru_cache(maxsize=4096)
+def resolve_rate(text: str) -> Rate | None:
+    """Return the limit that a row holds (JSON text); None for one that no action writes."""
+    try:
+        return parse_rate(loads(text))
+    except (RateError, ValueError):
+        return None
+
+
+def host_of(url: str) -> str:
+    """Return the host of a stored URL, in lower case."""
+    authority = url.partition("://")[2].partition("/")[0].partition("?")[0]
+    return authority.rpartition("@")[2].partition(":")[0].lower().rstrip(".")
+
+
+@dataclass(slots=True)
+class Bucket:
+    """The tokens there are now, and how many were taken."""
+
+    rate: Rate
+    tokens: float
+    taken: int = 0
+
+    @property
+    def left(self) -> int:
+        """Whole tokens left."""
+        return int(self.tokens + 1e-9) - self.taken
+
+
+@dataclass(slots=True)
+class Buckets:
+    """Every limit that concerns the endpoints of a lease; empty when there is none."""
+
+    own: dict[int, Bucket] = field(default_factory=dict)
+    shared: dict[str, Bucket] = field(default_factory=dict)
+    keys: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.own) or bool(self.shared)
+
+    def take(self, unit: Unit) -> Unit:
+        """Return as much of the unit as there are tokens for, and take them."""
+        mine = self._of(unit[0].endpoint_id)
+        size = min((bucket.left for bucket in mine), default=len(unit))
+        taken = unit[: max(0, size)]
+        for bucket in mine:
+            bucket.taken += len(taken)
+        return taken
+
+    def wait(self, endpoint_id: int) -> float:
+        """Return the seconds until the endpoint may have one more token of each of its buckets."""
+        mine = self._of(endpoint_id)
+        return max((wait_for_one(each.rate, each.tokens - each.taken) for each in mine), default=0.0)
+
+    def _of(self, endpoint_id: int) -> list[Bucket]:
+        mine = [self.shared[key] for key in self.keys.get(endpoint_id, ())]
+        return [*mine, self.own[endpoint_id]] if endpoint_id in self.own else mine
+
+
+def read_buckets(tx: Tx, gates: Iterable[Gate], now: datetime) -> Buckets:
+    """Read the buckets of these endpoints, as full as they are now; lock those that are shared."""
+    buckets = Buckets()
+    limits: dict[str, Rate] = {}
+    for gate in gates:
+        if gate.rate is not None:
+            tokens = available(gate.rate, gate.tokens, gate.tokens_at, now)
+            buckets.own[gate.endpoint_id] = Bucket(gate.rate, tokens)
+        if mine := _limits(gate):
+            buckets.keys[gate.endpoint_id] = tuple(mine)
+            limits.update(mine)
+    if limits:
+        buckets.shared = _lock(tx, limits, now)
+    return buckets
+
+
+def _limits(gate: Gate) -> dict[str, Rate]:
+    settings = current()
+    limits: dict[str, Rate] = {}
+    if settings.TENANT_RATE_LIMIT is not None and gate.tenant_id is not None:
+        limits[f"tenant:{gate.tenant_id}"] = settings.TENANT_RATE_LIMIT
+    if settings.HOST_RATE_LIMIT is not None and gate.host:
+        limits[f"host:{gate.host}"] = settings.HOST_RATE_LIMIT
+    return limits
+
+
+_LOCK = "SELECT key, tokens, updated_at FROM webhooks_app_ratebucket WHERE {} ORDER BY key"
+_TYPES = {"key": "text", "tokens": "double precision", "updated_at": "timestamptz"}
+
+
+def _lock(tx: Tx, limits: Mapping[str, Rate], now: datetime) -> dict[str, Bucket]:
+    keys, moment = sorted(limits), tx.dialect.time(now)
+    tx.insert(
+        "webhooks_app_ratebucket",
+        _TYPES,
+        [(key, limits[key].burst, moment) for key in keys],
+        tail="ON CONFLICT (key) DO NOTHING",
+    )
+    condition, values = tx.dialect.among("key", keys)
+    # Waiting even where state rows are skipped: a bucket is held for the length of a lease only.
+    tx.execute(f"{_LOCK.format(condition)} {tx.dialect.lock_row}", values)
+    return {
+        key: Bucket(limits[key], available(limits[key], tokens, tx.dialect.moment(at), now))
+        for key, tokens, at in tx.rows()
+    }
+
+
+def save_buckets(tx: Tx, buckets: Buckets, now: datetime) -> None:
+    """Write back the buckets that tokens were taken from."""
+    own = {key: each.tokens - each.taken for key, each in buckets.own.items() if each.taken}
+    shared = {key: each.tokens - each.taken for key, each in buckets.shared.items() if each.taken}
+    moment = tx.dialect.time(now)
+    if own:
+        types = {"id": "bigint", "left_over": "double precision"}
+        item, values = tx.dialect.values(types, list(own.items()))
+        tx.execute(
+            f"""UPDATE webhooks_app_endpointstate SET tokens = v.left_over, tokens_at = %s
+            FROM {item} WHERE endpoint_id = v.id""",
+            [moment, *values],
+        )
+    if shared:
+        types = {"name": "text", "left_over": "double precision"}
+        item, values = tx.dialect.values(types, list(shared.items()))
+        tx.execute(
+            f"""UPDATE webhooks_app_ratebucket SET tokens = v.left_over, updated_at = %s
+            FROM {item} WHERE key = v.name""",
+            [moment, *values],
+        )
+
+
+def give_back(tx: Tx, gates: Mapping[int, Gate], released: Sequence[Job]) -> None:
+    """Return the tokens of jobs that were claimed and not attempted; buckets never exceed their burst."""
+    own: dict[int, int] = {}
+    shared: dict[str, int] = {}
+    for job in released:
+        gate = gates[job.endpoint_id]
+        if gate.rate is not None:
+            own[job.endpoint_id] = own.get(job.endpoint_id, 0) + 1
+        for key in _limits(gate):
+            shared[key] = shared.get(key, 0) + 1
+    if own:
+        _add(tx, "webhooks_app_endpointstate SET tokens = tokens + v.more", "endpoint_id", "bigint", own)
+    if shared:
+        condition, values = tx.dialect.among("key", sorted(shared))
+        tx.execute(f"{_LOCK.format(condition)} {tx.dialect.lock_row}", values)
+        _add(tx, "webhooks_app_ratebucket SET tokens = tokens + v.more", "key", "text", shared)
+
+
+def _add(tx: Tx, change: str, column: str, kind: str, counts: Mapping[Any, int]) -> None:
+    item, values = tx.dialect.values({"name": kind, "more": "int"}, sorted(counts.items()))
+    tx.execute(f"UPDATE {change} FROM {item} WHERE {column} = v.name", values)

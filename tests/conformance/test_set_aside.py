@@ -23,8 +23,12 @@ LIST = "admin:webhooks_app_outboxentry_changelist"
 def entry(endpoint: Endpoint, emit: Emit, monkeypatch: pytest.MonkeyPatch, consumer: Consumer) -> OutboxEntry:
     """An entry whose fan-out failed three times; whatever made it fail is mended."""
 
-    def fail(*_: Any) -> None:
-        raise ValueError("a fault of ours")
+    real = fan_out.Item.of
+
+    def fail(entry: Any, *rest: Any) -> Any:
+        if OutboxEntry.objects.filter(event_id=entry.event_id).exists():
+            raise ValueError("a fault of ours")
+        return real(entry, *rest)
 
     with monkeypatch.context() as broken:
         broken.setattr(fan_out.Item, "of", fail)

@@ -10,7 +10,7 @@ import pytest
 
 from webhooks_app.destinations import https
 from webhooks_app.pipeline import clock as path_clock
-from webhooks_app.pipeline import doorbell, engine
+from webhooks_app.pipeline import doorbell, engine, fan_out
 from webhooks_app.pipeline.hints import Hints
 from webhooks_app.pipeline.tickets import Deliver, FanOut
 
@@ -68,6 +68,13 @@ def bell(monkeypatch: pytest.MonkeyPatch) -> Bell:
     kept = Bell()
     monkeypatch.setattr(doorbell, "bell", lambda: kept)
     return kept
+
+
+@pytest.fixture(autouse=True)
+def from_the_start() -> Iterator[None]:
+    """Let no test's tenants be in the middle of their turns for the next one."""
+    yield
+    fan_out._after.clear()
 
 
 @pytest.fixture

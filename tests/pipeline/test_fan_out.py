@@ -209,12 +209,15 @@ def small_batches(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 def test_a_batch_ends_at_its_number_of_deliveries(monkeypatch: pytest.MonkeyPatch):
+    """The event that does not fit is cut, and goes on with the next batch."""
     small_batches(monkeypatch, 5)
-    EndpointFactory.create_batch(2, tenant_id="acme")
-    emit_for("acme", 5)
+    endpoints = EndpointFactory.create_batch(2, tenant_id="acme")
+    refs = emit_for("acme", 6)
     batches = [fan_out_batch(ALIAS, ALIAS) for _ in range(3)]
-    assert [(batch.events, batch.more) for batch in batches] == [(2, True), (2, True), (1, False)]
-    assert Delivery.objects.count() == 10
+    assert [(batch.events, batch.more) for batch in batches] == [(3, True), (3, True), (1, False)]
+    for endpoint in endpoints:
+        rows = Delivery.objects.filter(endpoint=endpoint).order_by("position").select_related("event")
+        assert [row.event.public_id for row in rows] == [ref.id for ref in refs]
 
 
 def test_an_event_with_more_endpoints_than_a_batch_is_cut_and_goes_on(monkeypatch: pytest.MonkeyPatch):

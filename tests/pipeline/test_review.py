@@ -139,14 +139,14 @@ def test_an_outbox_that_is_away_does_not_stop_the_next_one(
     pump: Pump, until: Until, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ):
     configure(OUTBOX_DATABASES=["second", "default"])
-    read = fan_out.read_entries
+    read = fan_out.read_turn
 
     def away(tx: Any, *args: Any, **values: Any) -> Any:
         if tx.alias == "second":
             raise OperationalError("away")
         return read(tx, *args, **values)
 
-    monkeypatch.setattr(fan_out, "read_entries", away)
+    monkeypatch.setattr(fan_out, "read_turn", away)
     emit_for(EndpointFactory())
     pump().submit(FanOut())
     until(lambda: Delivery.objects.exists())

@@ -1,4 +1,4 @@
-"""Step 2a of the path: committed outbox entries, read in order; and entries that cannot be fanned out."""
+"""Outbox entries on their way: what is read of them, what is noted on them, and those that fail."""
 
 import logging
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from datetime import datetime
 
 from ..models import OutboxEntry
 from ..signals import entry_set_aside
+from .dialect import Dialect
 from .transactions import Tx, reading, short
 
 logger = logging.getLogger("webhooks_app.pipeline")
@@ -19,6 +20,9 @@ environment, {occurred}, {recorded}, {expires}, {partner}"""
 # The tables of tenants are where the deliveries are; in another database they are empty.
 _PARTNER = "(SELECT t.partner_id FROM webhooks_app_tenant t WHERE t.id = webhooks_app_outboxentry.tenant_id)"
 WAITING = "dispatched_at IS NULL AND set_aside_at IS NULL"
+# Not EXISTS, which forgets the order: only the index of what waits has it, whatever the statistics say.
+HAS_WAITING = f"""(SELECT 1 FROM webhooks_app_outboxentry WHERE {WAITING}
+ORDER BY tenant_id, id LIMIT 1) IS NOT NULL"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +45,22 @@ class Entry:
     partner_id: str | None
 
 
-def read_entries(tx: Tx, limit: int, *, only: int | None = None, partners: bool = False) -> list[Entry]:
-    """Read waiting entries (`only` one), oldest first. Never by a cursor: a lower key may commit later.
-
-    With `partners` the tenants' partners are read with them.
-    """
-    condition, values = ("", []) if only is None else ("AND id = %s", [only])
-    carried = tx.dialect.carried
-    columns = _COLUMNS.format(
-        occurred=carried("occurred_at"),
-        recorded=carried("recorded_at"),
-        expires=carried("expires_at"),
+def columns(dialect: Dialect, *, partners: bool) -> str:
+    """Return the columns of an Entry; with `partners` the tenants' partners are read with them."""
+    return _COLUMNS.format(
+        occurred=dialect.carried("occurred_at"),
+        recorded=dialect.carried("recorded_at"),
+        expires=dialect.carried("expires_at"),
         partner=_PARTNER if partners else "NULL",
     )
+
+
+def read_entry(tx: Tx, entry_id: int, *, partners: bool = False) -> list[Entry]:
+    """Read one entry, if it still waits."""
     tx.execute(
-        f"""SELECT {columns} FROM webhooks_app_outboxentry WHERE {WAITING} {condition}
-        ORDER BY id LIMIT %s""",
-        [*values, limit],
+        f"""SELECT {columns(tx.dialect, partners=partners)} FROM webhooks_app_outboxentry
+        WHERE {WAITING} AND id = %s""",
+        [entry_id],
     )
     return [Entry(*row) for row in tx.rows()]
 
@@ -65,8 +68,8 @@ def read_entries(tx: Tx, limit: int, *, only: int | None = None, partners: bool 
 def has_waiting(alias: str) -> bool:
     """Whether any committed entry waits; asked without the lock, after the last batch."""
     with reading(alias) as tx:
-        tx.execute(f"SELECT 1 FROM webhooks_app_outboxentry WHERE {WAITING} LIMIT 1")
-        return tx.row() is not None
+        tx.execute(f"SELECT {HAS_WAITING}")
+        return bool(tx.row()[0])
 
 
 def mark_dispatched(tx: Tx, ids: Sequence[int], now: datetime) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.matching import EventFacts
 from .dialect import Dialect
-from .dispatch import WAITING, Entry
+from .dispatch import HAS_WAITING, Entry
 from .transactions import Tx, reading
 
 _UNFANNED = "fanned_out_at IS NULL AND outbox_id IS NULL"
@@ -19,9 +19,10 @@ class Item:
 
     public_id: str
     facts: EventFacts
-    occurred_at: datetime | str
-    expires_at: datetime | str | None
-    entry: Entry | None
+    occurred_at: str
+    recorded_at: str
+    expires_at: str | None = None
+    entry: Entry | None = None
     key: int | None = None
     after: int = 0
 
@@ -35,7 +36,16 @@ class Item:
             identity_id=entry.identity_id,
             environment=entry.environment,
         )
-        return cls(entry.event_id, facts, entry.occurred_at, entry.expires_at, entry, key, after)
+        return cls(
+            public_id=entry.event_id,
+            facts=facts,
+            occurred_at=entry.occurred_at,
+            recorded_at=entry.recorded_at,
+            expires_at=entry.expires_at,
+            entry=entry,
+            key=key,
+            after=after,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ def look(alias: str) -> tuple[bool, bool]:
     """Whether outbox entries wait in the delivery database, and whether events of the sender itself do."""
     with reading(alias) as tx:
         tx.execute(
-            f"""SELECT EXISTS (SELECT 1 FROM webhooks_app_outboxentry WHERE {WAITING}),
+            f"""SELECT {HAS_WAITING},
             EXISTS (SELECT 1 FROM webhooks_app_event WHERE {_UNFANNED})"""
         )
         entries, own = tx.row()
@@ -79,16 +89,17 @@ def has_unfanned(tx: Tx) -> bool:
 
 def read_unfanned(tx: Tx, limit: int) -> list[Item]:
     """Read the sender's own events that were not fanned out, oldest first."""
+    carried = tx.dialect.carried
     tx.execute(
-        f"""SELECT public_id, type, tenant_id, partner_id, environment, about_endpoint_id, occurred_at, id,
-        fan_out_cursor FROM webhooks_app_event WHERE {_UNFANNED}
-        ORDER BY id LIMIT %s""",
+        f"""SELECT public_id, type, tenant_id, partner_id, environment, about_endpoint_id,
+        {carried("occurred_at")}, {carried("recorded_at")}, id, fan_out_cursor
+        FROM webhooks_app_event WHERE {_UNFANNED} ORDER BY id LIMIT %s""",
         [limit],
     )
-    return [_own(tx.dialect, row) for row in tx.rows()]
+    return [_own(row) for row in tx.rows()]
 
 
-def _own(dialect: Dialect, row: Sequence[Any]) -> Item:
+def _own(row: Sequence[Any]) -> Item:
     facts = EventFacts(
         type=row[1],
         tenant_id=row[2],
@@ -98,7 +109,7 @@ def _own(dialect: Dialect, row: Sequence[Any]) -> Item:
         about=str(row[5] or ""),
         notify_tenant=row[2] is not None,
     )
-    return Item(row[0], facts, dialect.moment(row[6]), None, None, row[7], row[8])  # type: ignore[arg-type]
+    return Item(row[0], facts, occurred_at=row[6], recorded_at=row[7], key=row[8], after=row[9])
 
 
 _TYPES = {

@@ -1,18 +1,20 @@
 """Reads the endpoints that may want a batch of events: one query, no cache."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from json import loads
 from typing import Any
 
 from ..core.matching import EventFacts, Subscription, wants
+from ..core.ordering import NONE
 from .transactions import Tx
 
 # The same rows are read with every batch, so their compiled form is kept; long filters would fill the memory.
 CACHED_SIZE = 1_000
 
-_ENDPOINTS = """SELECT e.id, e.tenant_id, e.partner_id, e.environment, e.events, e.identity_ids
+_ENDPOINTS = """SELECT e.id, e.tenant_id, e.partner_id, e.environment, e.events, e.identity_ids,
+e.ordering
 FROM webhooks_app_endpoint e JOIN webhooks_app_endpointstate s ON s.endpoint_id = e.id
 WHERE e.deleted_at IS NULL AND s.enabled AND ({tenants} OR {partners}
 OR (e.tenant_id IS NULL AND e.partner_id IS NULL)) AND e.id > %s ORDER BY e.id"""
@@ -20,11 +22,15 @@ OR (e.tenant_id IS NULL AND e.partner_id IS NULL)) AND e.id > %s ORDER BY e.id""
 
 @dataclass(slots=True)
 class Subscribers:
-    """Subscriptions by the scope that sees them, each list in order of endpoint keys."""
+    """Subscriptions by the scope that sees them, each list in order of endpoint keys.
+
+    `orderings` has the endpoints whose deliveries are ordered, and how.
+    """
 
     by_tenant: dict[str, list[tuple[int, Subscription]]]
     by_partner: dict[str, list[tuple[int, Subscription]]]
     platform: list[tuple[int, Subscription]]
+    orderings: dict[int, str] = field(default_factory=dict)
 
     def of(self, event: EventFacts) -> list[int]:
         """Return the keys of the endpoints that get the event, in order."""
@@ -51,7 +57,9 @@ def read_subscribers(
 def _grouped(rows: Iterable[tuple[Any, ...]]) -> Subscribers:
     found = Subscribers({}, {}, [])
     for row in rows:
-        entry = (row[0], _of(tuple(row)))
+        entry = (row[0], _of(tuple(row[:6])))
+        if row[6] != NONE:
+            found.orderings[row[0]] = row[6]
         if row[1] is not None:
             found.by_tenant.setdefault(row[1], []).append(entry)
         elif row[2] is not None:

@@ -48,6 +48,7 @@ def test_an_ended_delivery_begins_anew(state):
     assert (new.step, new.deferrals, new.lapses, new.priority) == (0, 0, 0, Delivery.Priority.RETRY)
     assert (new.position, new.finished_at) == (41, None)
     assert new.due_at <= timezone.now()
+    assert new.started_at == new.due_at
     assert new.first_delivered_at == old.first_delivered_at
 
 
@@ -58,9 +59,8 @@ def test_positions_are_new_and_in_the_order_of_the_events():
         make_delivery(row, event, state=EXHAUSTED)
     PipelineLock.objects.create(name="position", value=7)
     assert by_id(row, *events) == 4
-    replayed = Delivery.objects.filter(event__in=events[1:]).order_by("event_id")
-    assert list(replayed.values_list("position", flat=True)) == [8, 9, 10]
-    assert Delivery.objects.get(event=events[0]).position == 11
+    places = dict(Delivery.objects.values_list("event_id", "position"))
+    assert [places[event.pk] for event in events] == [8, 9, 10, 11]
     assert PipelineLock.objects.get(name="position").value == 11
 
 
@@ -74,13 +74,14 @@ def test_an_event_that_was_never_there_gets_its_first_delivery():
     assert new.priority == Delivery.Priority.RETRY
 
 
-def test_an_open_delivery_is_hastened_and_keeps_its_place_in_the_schedule():
+def test_an_open_delivery_is_hastened_and_begins_its_schedule_anew():
     row = make_endpoint()
     waiting = make_delivery(row, due_at=timezone.now() + DAY, step=5, attempts=5, position=3)
     assert by_id(row, waiting.event) == 1
     waiting.refresh_from_db()
     assert waiting.due_at <= timezone.now()
-    assert (waiting.step, waiting.position) == (5, 3)
+    assert (waiting.step, waiting.attempts, waiting.position) == (0, 5, 3)
+    assert waiting.started_at > waiting.created_at
 
 
 def test_what_is_being_sent_is_left_alone():

@@ -1,6 +1,6 @@
 """Ending open deliveries from outside of the path: in batches, and never one that is being sent."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,8 +8,12 @@ from django.db import transaction
 from django.db.models import Q
 
 from ..core.states import PENDING, State, move
+from ..exceptions import Conflict
 from ..models import Delivery
-from ..pipeline import announce, clock
+from ..pipeline import announce, clock, doorbell
+from ..pipeline.counts import count_dead
+from ..pipeline.lanes import promote
+from ..pipeline.transactions import reading
 from ..pipeline.work import Ended
 from .locking import lock_state
 
@@ -18,10 +22,10 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How deliveries end: their state, and the error code that says why."""
+    """How deliveries end: their state, and the error code that says why; "" leaves the last one."""
 
     state: State
-    error: str
+    error: str = ""
 
 
 def end_open(alias: str, endpoint_id: int, end: End, *, only: Collection[int] | None = None) -> int:
@@ -41,22 +45,49 @@ def end_open(alias: str, endpoint_id: int, end: End, *, only: Collection[int] | 
             chosen, unleased(now), endpoint_id=endpoint_id, state=PENDING
         )
         batch = list(rows.order_by("id")[:BATCH])
-        Delivery.objects.using(alias).filter(pk__in=[row.pk for row in batch]).update(
-            state=move(PENDING, end.state),
-            last_error=end.error,
-            finished_at=now,
-            due_at=None,
-            lease_token=None,
-            lease_until=None,
-        )
-        ended = [_ended(row, end) for row in batch]
-        transaction.on_commit(lambda: announce.ended(ended, now), using=alias, robust=True)
+        end_rows(alias, batch, end, now)
     return len(batch)
+
+
+def end_rows(alias: str, rows: Sequence[Delivery], end: End, now: datetime) -> None:
+    """End open deliveries; their endpoints' state rows are locked, and nobody sends them."""
+    if not rows:
+        return
+    why = {"last_error": end.error} if end.error else {}
+    Delivery.objects.using(alias).filter(pk__in=[row.pk for row in rows]).update(
+        state=move(PENDING, end.state),
+        finished_at=now,
+        due_at=None,
+        lease_token=None,
+        lease_until=None,
+        **why,
+    )
+    ended = [_ended(row, end) for row in rows]
+    with reading(alias) as tx:
+        count_dead(tx, ended)
+        woken = promote(tx, {(row.endpoint_id, row.lane) for row in rows if row.lane is not None}, now)
+    if woken:
+        doorbell.ring_on_commit(alias, endpoint_ids=woken)
+    transaction.on_commit(lambda: announce.ended(ended, now), using=alias, robust=True)
 
 
 def unleased(now: datetime) -> Q:
     """Return the condition that nobody is sending the delivery at `now`."""
     return Q(lease_until__isnull=True) | Q(lease_until__lt=now)
+
+
+def is_leased(row: Delivery, now: datetime) -> bool:
+    """Whether somebody is sending the delivery at `now`."""
+    return row.lease_until is not None and row.lease_until >= now
+
+
+def in_flight() -> Conflict:
+    """Return the error for a delivery that somebody is sending."""
+    return Conflict(
+        "a request of this delivery is running",
+        code="delivery_in_flight",
+        fix="Repeat the request in a minute.",
+    )
 
 
 def _ended(row: Delivery, end: End) -> Ended:
@@ -65,7 +96,7 @@ def _ended(row: Delivery, end: End) -> Ended:
         row.endpoint_id,
         row.event_id,
         str(end.state),
-        end.error,
+        end.error or row.last_error,
         row.attempts,
         row.occurred_at.timestamp(),
         row.created_at.timestamp(),

@@ -1,22 +1,32 @@
 """Replay: events of the past become due at an endpoint again, whatever became of them before."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from json import dumps
 
-from django.db import connections, transaction
+from django.db import transaction
 
 from .. import conf
-from ..core.states import PENDING, move
-from ..exceptions import Conflict
-from ..models import Delivery, Endpoint, Event
-from ..pipeline import clock, doorbell
-from ..pipeline.locks import next_positions
+from ..core.policies import Policy
+from ..core.states import PENDING
+from ..destinations.policy import resolve
+from ..exceptions import Conflict, InvalidRequest
+from ..models import Delivery, Endpoint, EndpointState, Event
+from ..pipeline import clock, doorbell, requeue
+from ..pipeline.requeue import Place, Waiting
+from ..pipeline.transactions import reading
 from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
+from .eligible import Eligible
+from .ending import in_flight, is_leased
 from .locking import lock_endpoint, lock_state
-from .replay_selection import STATUSES, Request, checked, select
+from .replay_copy import Marker, make_copies, open_copies
+from .replay_selection import NEW, STATUSES, Request, checked, select
+from .scope import get_endpoint
 
-_CHUNK = 200
+# So many compete with the retries; more go behind everything else.
+FEW = 100
 
 
 def replay(
@@ -27,107 +37,140 @@ def replay(
     since: datetime | None = None,
     until: datetime | None = None,
     status: str | None = None,
+    to: Endpoint | None = None,
+    webhook_id: str | None = None,
 ) -> int:
     """Make events due at the endpoint now and return how many.
 
-    Ended deliveries begin their schedule anew, with the same `webhook-id`; open ones are due at once unless
-    they are being sent; events the endpoint never had get their first delivery. Only events that the
-    endpoint's scope, filters and retention admit are selected; others are left out in silence.
+    Deliveries begin their schedule anew, ended and open ones; events the endpoint never had get their first.
+    Only events that the endpoint's scope, filters and retention admit are selected; others are left out in
+    silence, and so is what is being sent just now.
 
     Args:
         event_ids: at most 100 ids; or
         since, until: a window of `occurred_at`, `until` excluded, that selects at most 1,000 events;
-        status: of the window only `dead` (ended, never delivered), `failed` (open, last attempt failed) or
-            `succeeded` (delivered before).
+        status: of the window only what is `dead` here (ended, never delivered), `failed` (open, last attempt
+            failed) or `succeeded` (delivered before).
+        to: another endpoint of the same environment that gets them; its scope, filters and policy count.
+        webhook_id: `same`, or `new`: copies under ids of their own that carry a member `replay`; default:
+            the policy's choice.
 
     Raises:
         InvalidRequest: neither or both ways to choose, bad values, or too many events.
-        Conflict: `webhook_disabled`.
+        Conflict: `webhook_disabled`; `breaker_open` where the policy refuses replays meanwhile;
+            `delivery_in_flight` when a single id is meant and is being sent.
         NotFound: deleted, or not the actor's.
         PermissionDenied: without `webhooks:manage`.
     """
     require(actor, WEBHOOKS_MANAGE)
-    request = checked(event_ids, since, until, status)
+    request = checked(event_ids=event_ids, since=since, until=until, status=status, webhook_id=webhook_id)
     alias = conf.current().DATABASE
     with transaction.atomic(using=alias):
-        fresh = lock_endpoint(actor, endpoint)
-        # Selecting may take a while; only what follows keeps the path from this endpoint.
-        events = select(alias, fresh, request, clock.db_now(alias))
-        if not lock_state(alias, fresh.pk).enabled:
-            raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then replay.")
-        queued = _queue(alias, fresh, events, request)
-        audit.record(actor, "webhook.replayed", fresh, details=_details(request, queued))
-        doorbell.ring_on_commit(alias, endpoint_ids=[fresh.pk])
+        target = _target(actor, endpoint, to)
+        # Selecting and copying may take a while; only what follows keeps the path from this endpoint.
+        events = _selected(actor, target, request, seen_at=endpoint.pk)
+        _check_open(target, lock_state(alias, target.pk))
+        queued = _queue(alias, target, events, request, seen_at=endpoint.pk)
+        details = _details(request, queued, endpoint if to else None)
+        audit.record(actor, "webhook.replayed", target, details=details)
+        doorbell.ring_on_commit(alias, endpoint_ids=[target.pk])
     return queued
 
 
-def _queue(alias: str, endpoint: Endpoint, events: Sequence[Event], request: Request) -> int:
+def _target(actor: Actor, endpoint: Endpoint, to: Endpoint | None) -> Endpoint:
+    """Return the endpoint that gets the events, locked; the other one is only looked at."""
+    if to is None:
+        return lock_endpoint(actor, endpoint)
+    source = get_endpoint(actor, endpoint.public_id)
+    target = lock_endpoint(actor, to)
+    if source.environment != target.environment:
+        raise InvalidRequest([("to", f"must be a webhook of the environment {source.environment}")])
+    return target
+
+
+def _check_open(endpoint: Endpoint, state: EndpointState) -> None:
+    if not state.enabled:
+        raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then replay.")
+    if state.breaker != EndpointState.Breaker.CLOSED and not _policy(endpoint).replay_while_open:
+        raise Conflict(
+            "the webhook's circuit breaker is open",
+            code="breaker_open",
+            fix="Wait until the receiver answers again and the breaker has closed.",
+        )
+
+
+def _policy(endpoint: Endpoint) -> Policy:
+    return resolve(endpoint.policy, dumps(endpoint.policy_overrides, sort_keys=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """The events to queue: those asked for, or copies of them."""
+
+    events: Sequence[Event]
+    are_copies: bool
+
+
+def _selected(actor: Actor, target: Endpoint, request: Request, *, seen_at: int) -> _Selected:
+    alias = conf.current().DATABASE
     now = clock.db_now(alias)
+    events = select(alias, Eligible(alias, target, now), request, seen_at=seen_at)
+    if (request.webhook_id or _policy(target).replay_id) != NEW:
+        return _Selected(events, are_copies=False)
+    # Who presses the button twice means the same copies.
+    known = open_copies(alias, target, events)
+    rest = [event for event in events if event.pk not in known]
+    copies = known | make_copies(alias, rest, Marker(now, actor.request_id or None))
+    return _Selected([copies[event.pk] for event in events], are_copies=True)
+
+
+def _queue(alias: str, target: Endpoint, selected: _Selected, request: Request, *, seen_at: int) -> int:
+    now = clock.db_now(alias)
+    known = _known(alias, target, selected.events)
+    events = selected.events
+    if request.status and seen_at == target.pk and not selected.are_copies:
+        # The status may have changed while the lock was waited for.
+        still = _still(alias, known.values(), request.status)
+        events = [event for event in events if event.pk in still]
+    busy = {key for key, row in known.items() if is_leased(row, now)}
+    free = [event for event in events if event.pk not in busy]
+    if events and not free and request.event_ids is not None and len(request.event_ids) == 1:
+        raise in_flight()
+    places: list[Place] = []
+    waiting: list[Waiting] = []
+    for event in free:
+        row = known.get(event.pk)
+        if row is not None and row.state == PENDING:
+            waiting.append(Waiting(row.pk, row.lane))
+        elif row is None or not selected.are_copies:
+            places.append(Place.of(event, target.ordering, row.pk if row else None))
+    with reading(alias) as tx:
+        requeue.restart(tx, target.pk, waiting, now)
+        priority = requeue.RETRY if len(free) <= FEW else requeue.BULK
+        requeue.queue(tx, target.pk, places, priority=priority, now=now)
+    return len(waiting) + len(places)
+
+
+def _known(alias: str, endpoint: Endpoint, events: Sequence[Event]) -> dict[int, Delivery]:
     rows = Delivery.objects.using(alias).filter(
         endpoint=endpoint, event_id__in=[event.pk for event in events]
     )
-    known = {row.event_id: row for row in rows}
-    # The status may have changed while the lock was waited for.
-    chosen = set(known) if request.status is None else _still(alias, known, request.status)
-    free = [row for row in known.values() if row.event_id in chosen and not _is_leased(row, now)]
-    ended = [row for row in free if row.state != PENDING]
-    unknown = [] if request.status else [event for event in events if event.pk not in known]
-    _hasten(alias, [row.pk for row in free if row.state == PENDING], now)
-    if ended or unknown:
-        with connections[alias].cursor() as cursor:
-            position = next_positions(cursor, len(ended) + len(unknown))
-        _reopen(alias, ended, position, now=now)
-        _create(alias, endpoint, unknown, position + len(ended), now=now)
-    return len(free) + len(unknown)
+    return {row.event_id: row for row in rows}
 
 
-def _still(alias: str, known: dict[int, Delivery], status: str) -> set[int]:
-    keys = [row.pk for row in known.values()]
-    return set(
-        Delivery.objects.using(alias).filter(STATUSES[status], pk__in=keys).values_list("event_id", flat=True)
-    )
+def _still(alias: str, rows: Collection[Delivery], status: str) -> set[int]:
+    chosen = Delivery.objects.using(alias).filter(STATUSES[status], pk__in=[row.pk for row in rows])
+    return set(chosen.values_list("event_id", flat=True))
 
 
-def _is_leased(row: Delivery, now: datetime) -> bool:
-    return row.lease_until is not None and row.lease_until >= now
-
-
-def _hasten(alias: str, keys: list[int], now: datetime) -> None:
-    Delivery.objects.using(alias).filter(pk__in=keys, due_at__gt=now).update(due_at=now)
-
-
-def _reopen(alias: str, rows: list[Delivery], position: int, *, now: datetime) -> None:
-    for place, row in enumerate(sorted(rows, key=lambda each: each.event_id)):
-        row.state = move(row.state, PENDING)
-        row.position = position + place
-    deliveries = Delivery.objects.using(alias)
-    deliveries.bulk_update(rows, ["state", "position"], batch_size=_CHUNK)
-    deliveries.filter(pk__in=[row.pk for row in rows]).update(
-        priority=Delivery.Priority.RETRY, due_at=now, finished_at=None, step=0, deferrals=0, lapses=0
-    )
-
-
-def _create(alias: str, endpoint: Endpoint, events: Sequence[Event], position: int, *, now: datetime) -> None:
-    rows = [
-        Delivery(
-            endpoint=endpoint,
-            event=event,
-            priority=Delivery.Priority.RETRY,
-            due_at=now,
-            position=position + place,
-            occurred_at=event.occurred_at,
-            expires_at=event.expires_at,
-            created_at=now,
-        )
-        for place, event in enumerate(events)
-    ]
-    # A fan-out that is under way may be first; then it has queued the event.
-    Delivery.objects.using(alias).bulk_create(rows, ignore_conflicts=True)
-
-
-def _details(request: Request, queued: int) -> dict[str, object]:
+def _details(request: Request, queued: int, source: Endpoint | None) -> dict[str, object]:
+    details: dict[str, object] = {"queued": queued}
+    if source is not None:
+        details["from"] = source.public_id
+    if request.webhook_id is not None:
+        details["webhook_id"] = request.webhook_id
     if request.event_ids is not None:
-        return {"queued": queued, "asked": len(request.event_ids)}
+        return {**details, "asked": len(request.event_ids)}
     window = {"since": request.since, "until": request.until}
     shown = {name: moment.isoformat() for name, moment in window.items() if moment is not None}
-    return {"queued": queued, "status": request.status, **shown}
+    return {**details, "status": request.status, **shown}

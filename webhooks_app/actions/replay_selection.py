@@ -1,23 +1,23 @@
 """Which events a replay means: those asked for that the endpoint would be given today."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 
 from ..core.ids import EVENT_ID
-from ..core.matching import NEVER_FANNED_OUT, EventFacts, Subscription, wants
 from ..core.states import DEAD, PENDING
 from ..exceptions import InvalidRequest
-from ..models import Delivery, Endpoint, Event
+from ..models import Delivery, Event
+from .eligible import Eligible
 from .faults import Faults
-from .tenancy import retention
 
 MAX_IDS = 100
 MAX_EVENTS = 1_000
+SAME, NEW = "same", "new"
 
-# What has become of the events' deliveries here; events without one have no status.
+# What has become of the events' deliveries at a webhook; events without one have no status.
 STATUSES = {
     "dead": Q(state__in=[str(state) for state in DEAD], first_delivered_at__isnull=True),
     "failed": Q(state=PENDING, attempts__gt=0) & ~Q(last_error=""),
@@ -27,16 +27,25 @@ STATUSES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to replay: events by their ids, or those that occurred from `since` on and before `until`."""
+    """What to replay: events by their ids, or those that occurred from `since` on and before `until`.
 
-    event_ids: tuple[str, ...] | None
-    since: datetime | None
-    until: datetime | None
-    status: str | None
+    `webhook_id`: `same` or `new`; None = as the endpoint's policy says.
+    """
+
+    event_ids: tuple[str, ...] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    status: str | None = None
+    webhook_id: str | None = None
 
 
 def checked(
-    event_ids: Sequence[str] | None, since: datetime | None, until: datetime | None, status: str | None
+    *,
+    event_ids: Sequence[str] | None,
+    since: datetime | None,
+    until: datetime | None,
+    status: str | None,
+    webhook_id: str | None,
 ) -> Request:
     """Return the request. Raises InvalidRequest unless it is a list of ids, or a window."""
     faults = Faults()
@@ -48,11 +57,14 @@ def checked(
             if value is not None:
                 faults.add(path, "goes with since, not with event_ids")
     else:
-        _check_window(since, until, status, faults)
+        check_window(since, until, faults)
+        if status is not None and status not in STATUSES:
+            faults.add("status", f"must be one of {', '.join(STATUSES)}")
+    if webhook_id not in (None, SAME, NEW):
+        faults.add("webhook_id", f"must be {SAME} or {NEW}")
     faults.finish()
-    return Request(
-        event_ids=None if event_ids is None else tuple(event_ids), since=since, until=until, status=status
-    )
+    ids = None if event_ids is None else tuple(event_ids)
+    return Request(event_ids=ids, since=since, until=until, status=status, webhook_id=webhook_id)
 
 
 def _check_ids(event_ids: object, faults: Faults) -> None:
@@ -64,30 +76,32 @@ def _check_ids(event_ids: object, faults: Faults) -> None:
         faults.add("event_ids", "must not repeat an id")
 
 
-def _check_window(since: object, until: object, status: object, faults: Faults) -> None:
+def check_window(since: object, until: object, faults: Faults) -> None:
+    """Note the faults of a window of time; either end may be None."""
     for path, value in (("since", since), ("until", until)):
         if value is not None and (not isinstance(value, datetime) or value.utcoffset() is None):
             faults.add(path, "must be a date and time with a time zone")
             return
     if since is not None and until is not None and until <= since:  # type: ignore[operator]
         faults.add("until", "must be later than since")
-    if status is not None and status not in STATUSES:
-        faults.add("status", f"must be one of {', '.join(STATUSES)}")
 
 
-def select(alias: str, endpoint: Endpoint, request: Request, now: datetime) -> list[Event]:
+def select(alias: str, eligible: Eligible, request: Request, *, seen_at: int) -> list[Event]:
     """Return the events, in their order, that match the request and the endpoint's subscription.
 
     What is left out in silence: other owners' events, those out of the filters, tests, events that are
-    expired or past their retention (counted from `occurred_at`), and ids that nobody knows.
+    expired or past their retention (counted from `occurred_at`), copies that an earlier replay made, and
+    ids that nobody knows.
+
+    Args:
+        seen_at: key of the endpoint at whose deliveries `status` looks.
 
     Raises InvalidRequest for more than 1,000 events.
     """
-    rows = _candidates(alias, endpoint, now).filter(_asked_for(alias, endpoint, request)).order_by("id")
-    is_kept, subscription = _keeper(alias, endpoint, now), _subscription(endpoint)
+    rows = eligible.rows().filter(_asked_for(alias, request, seen_at), replay_of__isnull=True).order_by("id")
     found: list[Event] = []
     for event in rows.defer("body").iterator(chunk_size=MAX_EVENTS + 1):
-        if is_kept(event) and wants(subscription, _facts(event)):
+        if eligible.takes(event):
             found.append(event)
         if len(found) > MAX_EVENTS:
             raise InvalidRequest(
@@ -96,31 +110,7 @@ def select(alias: str, endpoint: Endpoint, request: Request, now: datetime) -> l
     return found
 
 
-def _candidates(alias: str, endpoint: Endpoint, now: datetime) -> QuerySet[Event]:
-    """Narrow down in SQL what `wants` decides, so that a window does not read a whole platform's events."""
-    owner = {
-        "tenant": {"tenant_id": endpoint.tenant_id},
-        "partner": {"partner_id": endpoint.partner_id},
-        "platform": {},
-    }[endpoint.scope]
-    rows = Event.objects.using(alias).filter(
-        _types(endpoint.events), environment=endpoint.environment, **owner
-    )
-    if endpoint.identity_ids is not None:
-        rows = rows.filter(identity_id__in=endpoint.identity_ids)
-    alive = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
-    return rows.filter(_types(endpoint.events), alive).exclude(type__in=NEVER_FANNED_OUT)
-
-
-def _types(patterns: Sequence[str]) -> Q:
-    wanted = Q(type__in=patterns)
-    for pattern in patterns:
-        if pattern.endswith("*"):
-            wanted |= Q(type__startswith=pattern[:-1])
-    return wanted
-
-
-def _asked_for(alias: str, endpoint: Endpoint, request: Request) -> Q:
+def _asked_for(alias: str, request: Request, seen_at: int) -> Q:
     if request.event_ids is not None:
         # Text that is no id is an error to some databases, not an empty result.
         return Q(public_id__in=[text for text in request.event_ids if EVENT_ID.fullmatch(text)])
@@ -128,39 +118,6 @@ def _asked_for(alias: str, endpoint: Endpoint, request: Request) -> Q:
     if request.until is not None:
         asked &= Q(occurred_at__lt=request.until)
     if request.status is not None:
-        deliveries = Delivery.objects.using(alias).filter(STATUSES[request.status], endpoint_id=endpoint.pk)
+        deliveries = Delivery.objects.using(alias).filter(STATUSES[request.status], endpoint_id=seen_at)
         asked &= Q(Exists(deliveries.filter(event_id=OuterRef("pk"))))
     return asked
-
-
-def _keeper(alias: str, endpoint: Endpoint, now: datetime) -> Callable[[Event], bool]:
-    """Whether an event may still be sent: the retention of its tenant and of the endpoint's both count."""
-    days = retention(alias).days
-    most = days(endpoint.tenant_id)
-    return lambda event: event.occurred_at + timedelta(days=min(most, days(event.tenant_id))) > now
-
-
-def _subscription(endpoint: Endpoint) -> Subscription:
-    identities = endpoint.identity_ids
-    return Subscription(
-        scope=endpoint.scope,  # type: ignore[arg-type]
-        tenant_id=endpoint.tenant_id,
-        partner_id=endpoint.partner_id,
-        environment=endpoint.environment,
-        events=tuple(endpoint.events),
-        identity_ids=None if identities is None else tuple(identities),
-        endpoint_id=str(endpoint.pk),
-    )
-
-
-def _facts(event: Event) -> EventFacts:
-    return EventFacts(
-        type=event.type,
-        tenant_id=event.tenant_id,
-        partner_id=event.partner_id,
-        identity_id=event.identity_id,
-        environment=event.environment,
-        about=str(event.about_endpoint_id or ""),
-        # An operational event names the tenant only when the tenant may hear of it.
-        notify_tenant=event.tenant_id is not None,
-    )

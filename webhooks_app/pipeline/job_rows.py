@@ -1,5 +1,6 @@
 """The row of a job in a batch's transaction: held by its claim, moved on together with what was done."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,7 +52,7 @@ def move_on(tx: Tx, held: Held, *, cursor: int, done: int, skipped: int) -> None
 
 
 def finish(tx: Tx, held: Held, state: str, *, done: int, skipped: int, error: str = "") -> None:
-    """End a job; what was counted and not done is skipped, unless somebody cancelled it."""
+    """End a job; when it succeeded, what was counted and not done is skipped."""
     done += held.done
     skipped += held.skipped
     if state == "succeeded":
@@ -71,20 +72,21 @@ def finish(tx: Tx, held: Held, state: str, *, done: int, skipped: int, error: st
     )
 
 
-def lock_switches(tx: Tx, endpoint_ids: list[int]) -> dict[int, str]:
-    """Lock the state rows of these endpoints; return the orderings of the enabled, undeleted ones."""
+def lock_orderings(tx: Tx, endpoint_ids: Collection[int]) -> dict[int, str | None]:
+    """Lock the state rows of these endpoints; return the ordering of each, None for a disabled one.
+
+    Deleted ones are left out.
+    """
     condition, values = tx.dialect.among("endpoint_id", sorted(endpoint_ids))
     tx.execute(
         f"""SELECT endpoint_id, enabled FROM webhooks_app_endpointstate WHERE {condition}
         ORDER BY endpoint_id {tx.dialect.lock_row}""",
         values,
     )
-    enabled = [row[0] for row in tx.rows() if row[1]]
-    if not enabled:
-        return {}
+    enabled = {row[0]: bool(row[1]) for row in tx.rows()}
     # A later statement: it sees what was committed while the lock was waited for.
-    condition, values = tx.dialect.among("id", enabled)
+    condition, values = tx.dialect.among("id", sorted(enabled))
     tx.execute(
         f"SELECT id, ordering FROM webhooks_app_endpoint WHERE {condition} AND deleted_at IS NULL", values
     )
-    return dict(tx.rows())
+    return {row[0]: row[1] if enabled[row[0]] else None for row in tx.rows()}

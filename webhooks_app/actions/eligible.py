@@ -1,0 +1,94 @@
+"""Which events an endpoint may be given today: of its scope and filters, alive, within the retention."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Q, QuerySet
+
+from ..core.matching import NEVER_FANNED_OUT, EventFacts, Subscription, wants
+from ..models import Endpoint, Event
+from .tenancy import retention
+
+
+class Eligible:
+    """The events that one endpoint may be given at `now`.
+
+    Two retentions count, both from `occurred_at`: that of the event's tenant and that of the endpoint's.
+    """
+
+    def __init__(self, alias: str, endpoint: Endpoint, now: datetime) -> None:
+        self._alias = alias
+        self._endpoint = endpoint
+        self._now = now
+        self._subscription = _subscription(endpoint)
+        self._days = retention(alias).days
+        self._most = self._days(endpoint.tenant_id)
+
+    @property
+    def since(self) -> datetime:
+        """The moment before which no event can be eligible."""
+        return self._now - timedelta(days=self._most)
+
+    def rows(self) -> QuerySet[Event]:
+        """Return the events that may be eligible; narrowed down in SQL, for `takes` to decide."""
+        return self.wanted().filter(Q(expires_at__isnull=True) | Q(expires_at__gt=self._now))
+
+    def wanted(self) -> QuerySet[Event]:
+        """Return the events of the endpoint's scope and filters whatever their age, for `wants` to decide."""
+        endpoint = self._endpoint
+        owner = {
+            "tenant": {"tenant_id": endpoint.tenant_id},
+            "partner": {"partner_id": endpoint.partner_id},
+            "platform": {},
+        }[endpoint.scope]
+        rows = Event.objects.using(self._alias).filter(environment=endpoint.environment, **owner)
+        if endpoint.identity_ids is not None:
+            rows = rows.filter(identity_id__in=endpoint.identity_ids)
+        return rows.filter(_types(endpoint.events)).exclude(type__in=NEVER_FANNED_OUT)
+
+    def wants(self, event: Event) -> bool:
+        """Whether the event is of the endpoint's scope and filters, whatever its age."""
+        return wants(self._subscription, _facts(event))
+
+    def takes(self, event: Event) -> bool:
+        """Whether the endpoint may be given this event."""
+        if event.expires_at is not None and event.expires_at <= self._now:
+            return False
+        days = min(self._most, self._days(event.tenant_id))
+        return event.occurred_at + timedelta(days=days) > self._now and self.wants(event)
+
+
+def _types(patterns: Sequence[str]) -> Q:
+    wanted = Q(type__in=patterns)
+    for pattern in patterns:
+        if pattern == "*":
+            return Q()
+        if pattern.endswith("*"):
+            wanted |= Q(type__startswith=pattern[:-1])
+    return wanted
+
+
+def _subscription(endpoint: Endpoint) -> Subscription:
+    identities = endpoint.identity_ids
+    return Subscription(
+        scope=endpoint.scope,  # type: ignore[arg-type]
+        tenant_id=endpoint.tenant_id,
+        partner_id=endpoint.partner_id,
+        environment=endpoint.environment,
+        events=tuple(endpoint.events),
+        identity_ids=None if identities is None else tuple(identities),
+        endpoint_id=str(endpoint.pk),
+    )
+
+
+def _facts(event: Event) -> EventFacts:
+    return EventFacts(
+        type=event.type,
+        tenant_id=event.tenant_id,
+        partner_id=event.partner_id,
+        identity_id=event.identity_id,
+        environment=event.environment,
+        about=str(event.about_endpoint_id or ""),
+        # An operational event names the tenant only when the tenant may hear of it.
+        notify_tenant=event.tenant_id is not None,
+    )

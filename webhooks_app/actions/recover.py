@@ -1,0 +1,133 @@
+"""Recover: everything an endpoint lacks since a moment becomes due again, in the background."""
+
+from datetime import datetime
+
+from django.db.models import Max
+
+from .. import conf
+from ..exceptions import Conflict
+from ..models import Endpoint, Event, Job
+from ..pipeline import clock, requeue
+from ..pipeline.job_rows import lock_orderings
+from ..pipeline.requeue import Place
+from ..pipeline.transactions import Tx
+from . import jobs
+from .actor import WEBHOOKS_MANAGE, Actor, require
+from .eligible import Eligible
+from .faults import Faults
+from .job_steps import BATCH, Portion, Written, moment_of
+from .key_ranges import walk
+from .lacking import HAS_BODY, RECOVERED, Window, lacking
+from .replay_selection import check_window
+from .scope import get_endpoint
+
+
+def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetime | None = None) -> Job:
+    """Begin a job that queues what the endpoint lacks of the events that occurred since then.
+
+    That is deliveries that died and were never delivered, unless somebody cancelled them, and events that
+    the endpoint should have had and has no delivery of, such as those from while it was disabled. Each begins
+    its schedule anew. Events that are expired or past their retention never leave again.
+
+    Args:
+        since: of `occurred_at`.
+        until: before which; default: now.
+
+    Raises:
+        InvalidRequest: bad values, or more than a million events.
+        Conflict: `webhook_disabled`.
+        NotFound: deleted, or not the actor's.
+        PermissionDenied: without `webhooks:manage`.
+    """
+    require(actor, WEBHOOKS_MANAGE)
+    faults = Faults()
+    if since is None:
+        faults.add("since", "must be given")
+    check_window(since, until, faults)
+    faults.finish()
+    return _begin(actor, endpoint, since=since, until=until, earlier=False)
+
+
+def replay_from_earliest(actor: Actor, endpoint: Endpoint) -> Job:
+    """Begin a job that queues every retained event the endpoint may have, also from before it was made.
+
+    Raises:
+        InvalidRequest: naming `from`, for more than a million events.
+        Conflict, NotFound, PermissionDenied: as `recover`.
+    """
+    require(actor, WEBHOOKS_MANAGE)
+    return _begin(actor, endpoint, since=None, until=None, earlier=True)
+
+
+def _begin(
+    actor: Actor, endpoint: Endpoint, *, since: datetime | None, until: datetime | None, earlier: bool
+) -> Job:
+    alias = conf.current().DATABASE
+    fresh = get_endpoint(actor, endpoint.public_id)
+    if not fresh.state.enabled:
+        raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then recover.")
+    now = clock.db_now(alias)
+    eligible = Eligible(alias, fresh, now)
+    window = Window(
+        since=max(since or eligible.since, eligible.since), until=min(until or now, now), earlier=earlier
+    )
+    total = _count(eligible, fresh, window)
+    jobs.check_total(total, "from" if earlier else "since")
+    params = {
+        "since": window.since.isoformat(),
+        "until": window.until.isoformat(),
+        "earlier": earlier,
+        "last": Event.objects.using(alias).aggregate(last=Max("pk"))["last"] or 0,
+    }
+    return jobs.begin(
+        actor, Job.Kind.RECOVER, endpoint=fresh, total=total, params=params, action="webhook.recovery_begun"
+    )
+
+
+def _count(eligible: Eligible, endpoint: Endpoint, window: Window) -> int:
+    rows = lacking(eligible.rows().filter(HAS_BODY), endpoint, window, states=RECOVERED)
+    return rows.order_by()[: jobs.MAX_TOTAL + 1].count()
+
+
+class RecoverSteps:
+    """Walks the events by key, which is the order in which they were recorded."""
+
+    def look(self, alias: str, job: Job) -> Portion:
+        """Find the next events that the endpoint lacks."""
+        last = int(job.params["last"])
+        endpoint = (
+            Endpoint.objects.using(alias).filter(pk=job.endpoint_id or 0, deleted_at__isnull=True).first()
+        )
+        if endpoint is None:
+            return Portion((), job.cursor, is_last=True)
+        eligible = Eligible(alias, endpoint, clock.db_now(alias))
+        window = _window(job, eligible)
+        rows = eligible.rows().filter(HAS_BODY)
+
+        def read(low: int, high: int, limit: int) -> list[Event]:
+            found = lacking(rows, endpoint, window, states=RECOVERED, between=(low, high))
+            return list(found.order_by("pk")[:limit])
+
+        found = walk(read, lambda event: event.pk, after=job.cursor, last=last, limit=BATCH)
+        taken = [event for event in found.rows if eligible.takes(event)]
+        return Portion(taken, found.reached, found.reached >= last, len(found.rows) - len(taken))
+
+    def write(self, tx: Tx, job: Job, portion: Portion, now: datetime) -> Written:
+        """Queue them. A disabled endpoint stops the job; of a deleted one everything is skipped."""
+        key = job.endpoint_id or 0
+        orderings = lock_orderings(tx, [key])
+        if key not in orderings:
+            return Written()
+        ordering = orderings[key]
+        if ordering is None:
+            return Written(stop="webhook_disabled")
+        places = [Place.of(event, ordering, event.delivery_key) for event in portion.rows]
+        queued = requeue.queue(tx, key, places, priority=requeue.BULK, now=now)
+        skipped = portion.skipped + len(places) - queued
+        return Written(queued, skipped, {key} if queued else set())
+
+
+def _window(job: Job, eligible: Eligible) -> Window:
+    """Return the window of the job; its beginning may have left the retention since."""
+    since = max(moment_of(job.params, "since"), eligible.since)
+    return Window(since=since, until=moment_of(job.params, "until"), earlier=bool(job.params["earlier"]))

@@ -1,0 +1,121 @@
+"""The worker of jobs: a batch of one owner after the other, each batch in a short transaction of its own."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from django.db import InterfaceError, InternalError, OperationalError
+from django.db.models import F
+from django.db.models.functions import Coalesce
+
+from .. import conf
+from ..models import Job
+from ..pipeline import clock, doorbell
+from ..pipeline.job_rows import ClaimLostError, finish, hold, move_on
+from ..pipeline.transactions import Tx, is_passing, short
+from .job_steps import Portion, Steps, Written
+from .jobs import OPEN, unclaimed
+from .recover import RecoverSteps
+
+logger = logging.getLogger("webhooks_app.jobs")
+
+# Longer than the longest batch; so long a job waits for a worker that died.
+CLAIM = timedelta(seconds=60)
+AT_ONCE = 1_000
+
+STEPS: Mapping[str, Steps] = {
+    Job.Kind.RECOVER: RecoverSteps(),
+}
+
+
+def run_jobs(*, max_seconds: float = 20.0, stopping: Callable[[], bool] = lambda: False) -> bool:
+    """Work on the open jobs; several workers may do so at once, each job has one of them at a time.
+
+    A worker that dies loses at most its uncommitted batch: the next one goes on behind the last committed.
+
+    Args:
+        max_seconds: return after the batch that passes it.
+        stopping: asked between batches whether to return.
+
+    Returns:
+        Whether jobs are left that nobody is working on.
+    """
+    alias = conf.current().DATABASE
+    until = time.monotonic() + max_seconds
+    while True:
+        turns = _turns(alias)
+        if not turns:
+            return False
+        for job_id in turns:
+            if stopping() or time.monotonic() > until:
+                return True
+            take_turn(alias, job_id)
+
+
+def _turns(alias: str) -> list[int]:
+    """Return the oldest free job of each owner: whoever has many does not get more turns."""
+    free = Job.objects.using(alias).filter(unclaimed(clock.db_now(alias)), state__in=OPEN)
+    rows = free.order_by("pk").values_list("tenant_id", "partner_id", "pk")[:AT_ONCE]
+    first: dict[tuple[str | None, str | None], int] = {}
+    for tenant_id, partner_id, pk in rows:
+        first.setdefault((tenant_id, partner_id), pk)
+    return list(first.values())
+
+
+def take_turn(alias: str, job_id: int) -> bool:
+    """Claim a job and do one batch of it; return whether it was free and open."""
+    job = _claimed(alias, job_id)
+    if job is None:
+        return False
+    try:
+        _batch(alias, job)
+    except ClaimLostError:
+        logger.info("job %s was taken over or ended", job.public_id)
+    except Exception as error:  # whatever it is must not stop the other jobs
+        if isinstance(error, OperationalError | InterfaceError | InternalError) and is_passing(alias, error):
+            logger.warning("job %s waits: %s", job.public_id, type(error).__name__)
+        else:
+            logger.exception("job %s failed", job.public_id)
+            _fail(alias, job, type(error).__name__)
+    return True
+
+
+def _claimed(alias: str, job_id: int) -> Job | None:
+    now = clock.db_now(alias)
+    rows = Job.objects.using(alias).filter(pk=job_id)
+    claimed = rows.filter(unclaimed(now), state__in=OPEN).update(
+        state=Job.State.RUNNING, claimed_until=now + CLAIM, started_at=Coalesce(F("started_at"), now)
+    )
+    return rows.first() if claimed else None
+
+
+def _batch(alias: str, job: Job) -> None:
+    steps = STEPS[job.kind]
+    # A cancelled job need not look for more.
+    portion = Portion((), job.cursor, is_last=False) if job.cancel_requested_at else steps.look(alias, job)
+    written = short(alias, lambda tx: _write(tx, steps, job, portion), durable=False)
+    doorbell.ring(endpoint_ids=written.wake)
+
+
+def _write(tx: Tx, steps: Steps, job: Job, portion: Portion) -> Written:
+    if job.claimed_until is None:
+        raise ClaimLostError
+    held = hold(tx, job.pk, claimed_until=job.claimed_until, cursor=job.cursor)
+    if held.is_cancelled:
+        finish(tx, held, Job.State.CANCELLED, done=0, skipped=0)
+        return Written()
+    written = steps.write(tx, job, portion, held.now)
+    done, skipped = written.done, written.skipped
+    if written.stop:
+        finish(tx, held, Job.State.FAILED, done=done, skipped=skipped, error=written.stop)
+    elif portion.is_last:
+        finish(tx, held, Job.State.SUCCEEDED, done=done, skipped=skipped)
+    else:
+        move_on(tx, held, cursor=portion.reached, done=done, skipped=skipped)
+    return written
+
+
+def _fail(alias: str, job: Job, error: str) -> None:
+    mine = Job.objects.using(alias).filter(pk=job.pk, claimed_until=job.claimed_until, state__in=OPEN)
+    mine.update(state=Job.State.FAILED, error=error, finished_at=clock.db_now(alias), claimed_until=None)

@@ -284,7 +284,9 @@ def test_a_row_that_somebody_locks_is_left_alone_for_a_moment(
     leased: list[list[int]] = []
     real = engines.lease
     monkeypatch.setattr(
-        engines, "lease", lambda alias, ids, room: leased.append(ids) or real(alias, ids, room)
+        engines,
+        "lease",
+        lambda alias, ids, room, **more: leased.append(ids) or real(alias, ids, room, **more),
     )
     busy, free = EndpointFactory(), EndpointFactory()
     for endpoint in (busy, free):

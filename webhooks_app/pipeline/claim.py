@@ -1,7 +1,7 @@
 """The statements of a lease about deliveries: find candidates, end what can no longer be sent, claim."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -215,3 +215,27 @@ def mark(tx: Tx, jobs: Sequence[Job], *, token: UUID, until: datetime, now: date
         lease_token = %s, lease_until = %s, due_at = COALESCE(due_at, %s) WHERE {condition}""",
         [tx.dialect.uuid(token), tx.dialect.time(until), tx.dialect.time(now), *ids],
     )
+
+
+def claim_one(
+    tx: Tx, delivery_id: int, gate: Gate, *, token: UUID, until: datetime, now: datetime
+) -> Job | None:
+    """Claim one delivery, open or ended, for an attempt beside its schedule; None while it is being sent.
+
+    Only an open one comes due: its claim could lapse.
+    """
+    time = tx.dialect.time
+    tx.execute(
+        f"""SELECT {_columns(tx.dialect)}, state FROM webhooks_app_delivery
+        WHERE id = %s AND endpoint_id = %s AND (lease_until IS NULL OR lease_until < %s)""",
+        [delivery_id, gate.endpoint_id, time(now)],
+    )
+    row = tx.row()
+    if row is None:
+        return None
+    tx.execute(
+        """UPDATE webhooks_app_delivery SET lease_token = %s, lease_until = %s,
+        due_at = CASE WHEN state = 'pending' THEN COALESCE(due_at, %s) END WHERE id = %s""",
+        [tx.dialect.uuid(token), time(until), time(now), delivery_id],
+    )
+    return replace(_job(row, gate), trigger="manual", state=row[14])

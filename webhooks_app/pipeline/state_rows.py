@@ -1,6 +1,6 @@
 """The state rows as a record sees them: locked and read together, written back as one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
@@ -121,14 +121,12 @@ def lock_states(tx: Tx, endpoint_ids: Sequence[int]) -> tuple[dict[int, StateRow
     return states, clock.read(rows[-1][len(_ALL)] if rows else None)
 
 
-_READERS = {"boolean": lambda dialect: bool, "timestamptz": lambda dialect: dialect.moment}
-
-
-def _reader(dialect: Dialect) -> Any:
+def _reader(dialect: Dialect) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     """Return the function that makes column values of a row; PostgreSQL's are right as they are."""
     if dialect.native:
         return tuple
-    readers: list[Any] = [_READERS[kind](dialect) if kind in _READERS else None for kind in _ALL.values()]
+    known: dict[str, Callable[[Any], Any]] = {"boolean": bool, "timestamptz": dialect.moment}
+    readers = [known.get(kind) for kind in _ALL.values()]
 
     def read(row: tuple[Any, ...]) -> list[Any]:
         return [value if make is None else make(value) for make, value in zip(readers, row, strict=True)]

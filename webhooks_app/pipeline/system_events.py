@@ -108,8 +108,8 @@ def note_changes(tx: Tx, news: Sequence[News], now: datetime) -> None:
 
 
 def _is_exhausted(each: Judged) -> bool:
-    content = each.done.content
-    return each.ends and each.outcome.state == EXHAUSTED and bool(content) and content.type not in OPERATIONAL
+    type = each.done.content.type if each.done.content else ""
+    return each.ends and each.outcome.state == EXHAUSTED and type not in OPERATIONAL
 
 
 def _exhausted(each: Judged) -> News:
@@ -126,7 +126,7 @@ def _exhausted(each: Judged) -> News:
 def _subjects(tx: Tx, keys: Collection[int]) -> dict[int, _Subject]:
     condition, values = tx.dialect.among("id", sorted(keys))
     tx.execute(_SUBJECTS.format(condition), values)
-    found = {row[0]: _Subject(*row, partner_id=row[3]) for row in tx.rows()}
+    found = {row[0]: _Subject(row[0], row[1], row[2], row[3], row[4], row[3]) for row in tx.rows()}
     partners = partners_of(tx, {each.tenant_id for each in found.values() if each.tenant_id is not None})
     return {
         key: replace(each, partner_id=partners.get(each.tenant_id)) if each.tenant_id is not None else each

@@ -92,7 +92,7 @@ def test_enabling_forgets_failures_warnings_and_breaker_and_keeps_the_counts():
     assert state("generation", "latency_ms") == {"generation": 2, "latency_ms": 900}
     assert audited() == [
         ("webhook.enabled", {"disabled_reason": "failing"}),
-        ("webhook.breaker_closed", {"from": "open", "cause": "enabled"}),
+        ("webhook.breaker_closed", {"reason": "timeout", "cause": "enabled"}),
     ]
 
 
@@ -116,7 +116,7 @@ def test_a_new_url_forgets_all_of_it_and_how_fast_the_old_one_was():
     update_endpoint(tenant(), row, {"url": "https://other.customer.com/"})
     assert state(*CLOSED, *HEALTHY, *COUNTS) == {**CLOSED, **HEALTHY, **COUNTS}
     assert state("latency_ms", "generation") == {"latency_ms": None, "generation": 2}
-    assert ("webhook.breaker_closed", {"from": "open", "cause": "url_changed"}) in audited()
+    assert ("webhook.breaker_closed", {"reason": "timeout", "cause": "url_changed"}) in audited()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_another_policy_closes_the_breaker_and_forgives_nothing_else(change, bre
     # The results of requests under the old policy move the new breaker no more.
     assert state("generation") == {"generation": 2}
     closed, updated = audited()
-    assert closed == ("webhook.breaker_closed", {"from": breaker, "cause": "policy_changed"})
+    assert closed == ("webhook.breaker_closed", {"reason": "timeout", "cause": "policy_changed"})
     assert updated[0] == "webhook.updated"
 
 

@@ -74,7 +74,7 @@ def test_the_health_of_one_in_trouble(mine: Api) -> None:
     job = rows.delivery(row, due_at=AT)
     rows.attempt(row, job, created_at=AT)
     rows.attempt(row, job, number=2, created_at=AT, status="failed", error="timeout", duration_ms=15_000)
-    rows.attempt(row, created_at=AT, status="failed", error="dns")
+    rows.attempt(row, created_at=AT, status="failed", error="dns", event_type="webhook.test")
     body = mine.get(f"/webhooks/{row.public_id}/health").json()
     assert body["breaker"] == {
         "state": "open",

@@ -90,7 +90,13 @@ def attempts(endpoint: Endpoint, *ages: float, **values: Any) -> None:
             endpoint=endpoint,
             number=number,
             created_at=NOW - timedelta(hours=age),
-            **{"trigger": "schedule", "status": "succeeded", "duration_ms": 5, **values},
+            **{
+                "event_type": "order.paid",
+                "trigger": "schedule",
+                "status": "succeeded",
+                "duration_ms": 5,
+                **values,
+            },
         )
         for number, age in enumerate(ages, 1)
     )
@@ -114,9 +120,10 @@ def test_a_day_of_them_but_a_few_at_least_and_not_too_many(endpoint, ages, count
     assert found.since == (None if oldest is None else NOW - timedelta(hours=oldest))
 
 
-def test_tests_and_other_endpoints_are_left_out(endpoint):
+def test_tests_pings_and_other_endpoints_are_left_out(endpoint):
     attempts(endpoint, 2)
-    attempts(endpoint, 1, trigger="test", status="failed", error="timeout")
+    attempts(endpoint, 1, event_type="webhook.test", trigger="test", status="failed", error="timeout")
+    attempts(endpoint, 1, event_type="webhook.ping", trigger="probe", status="failed", error="timeout")
     attempts(make_endpoint(tenant_id="other"), 1)
     found = sample("default", endpoint.pk, NOW)
     assert (found.attempts, found.success_rate, found.errors) == (1, 1.0, ())

@@ -71,6 +71,6 @@ def renew(
         cause: why, for the audit.
     """
     if state.breaker != EndpointState.Breaker.CLOSED:
-        details = {"from": state.breaker, "cause": cause}
+        details = {"reason": state.breaker_error, "cause": cause}
         audit.record(actor, "webhook.breaker_closed", endpoint, details=details, now=now)
     change_state(conf.current().DATABASE, state, columns, new_life=True)

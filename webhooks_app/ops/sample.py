@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from ..core.classify import OURS
+from ..core.matching import NEVER_FANNED_OUT
 from ..models import Attempt
 
 SPAN = timedelta(hours=24)
@@ -36,7 +37,7 @@ class Latency:
 class Sample:
     """What AT_MOST of the newest attempts say: those of SPAN, or the newest AT_LEAST when these are fewer.
 
-    Tests are none of them. Faults of ours, such as a secret that does not open, are among ``errors``, but in
+    Tests and pings are none of them. Faults of ours, such as a secret that does not open, are among ``errors``, but in
     neither ``success_rate`` (0 to 1; None without attempts) nor ``latency``.
     """
 
@@ -48,7 +49,7 @@ class Sample:
 
 
 class _Row(NamedTuple):
-    trigger: str
+    event_type: str
     error: str
     duration_ms: int
     created_at: datetime
@@ -61,7 +62,7 @@ def sample(alias: str, endpoint_id: int, now: datetime) -> Sample:
     rows = Attempt.objects.using(alias).filter(endpoint_id__gte=endpoint_id, endpoint_id__lte=endpoint_id)
     rows = rows.order_by("-endpoint_id", "-id")
     found = (_Row(*row) for row in rows.values_list(*_Row._fields)[:AT_MOST])
-    return summary(_chosen((row for row in found if row.trigger != Attempt.Trigger.TEST), now))
+    return summary(_chosen((row for row in found if row.event_type not in NEVER_FANNED_OUT), now))
 
 
 def _chosen(rows: Iterable[_Row], now: datetime) -> list[_Row]:

@@ -42,7 +42,7 @@ class HealthFacts(serializers.Serializer):
     health_warning = serializers.CharField(
         allow_null=True, help_text="An error code to look into, such as `redirect`."
     )
-    last_success_at = Moment(allow_null=True, help_text="Exact to a minute.")
+    last_success_at = Moment(allow_null=True)
     last_failure_at = Moment(allow_null=True)
     latency_ms = serializers.IntegerField(allow_null=True, help_text="Of the answers, smoothed.")
     window = serializers.IntegerField(help_text="Requests that it may have open at once now.")
@@ -79,9 +79,10 @@ class Sample(serializers.Serializer):
 
 
 class WebhookHealth(HealthFacts):
-    """How a webhook does; the figures are of a sample of its newest attempts, tests left out.
+    """How a webhook does; the figures are of a sample of its newest attempts.
 
     The sample is of the last 24 hours, or of the newest 100 attempts when these were fewer; at most 1,000.
+    Tests and the pings of an open breaker are none of them.
     """
 
     backlog_seconds = serializers.FloatField(help_text="How long the delivery waits that is due longest.")
@@ -128,6 +129,6 @@ class WebhookStatus(serializers.Serializer):
     retried = serializers.IntegerField(help_text="Failed attempts that were, or will be, repeated.")
     failed = serializers.IntegerField(help_text="Failed attempts that were the last of their delivery.")
     dead_lettered = serializers.IntegerField(help_text="Deliveries that ended without arriving.")
-    last_delivery_at = Moment(allow_null=True, help_text="Exact to a minute.")
+    last_delivery_at = Moment(allow_null=True)
     last_error = LastError(allow_null=True)
     lag = Lag()

@@ -7,21 +7,24 @@ from django.db.models import Q, QuerySet
 
 from ..core.matching import NEVER_FANNED_OUT, EventFacts, Subscription, wants
 from ..models import Endpoint, Event
-from .tenancy import retention
+from .tenancy import Retention, retention
 
 
 class Eligible:
     """The events that one endpoint may be given at `now`.
 
     Two retentions count, both from `occurred_at`: that of the event's tenant and that of the endpoint's.
+    `kept` is the retention, where it was read already.
     """
 
-    def __init__(self, alias: str, endpoint: Endpoint, now: datetime) -> None:
+    def __init__(
+        self, alias: str, endpoint: Endpoint, now: datetime, *, kept: Retention | None = None
+    ) -> None:
         self._alias = alias
         self._endpoint = endpoint
         self._now = now
         self._subscription = _subscription(endpoint)
-        self._days = retention(alias).days
+        self._days = (kept or retention(alias)).days
         self._most = self._days(endpoint.tenant_id)
 
     @property

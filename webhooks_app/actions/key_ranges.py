@@ -37,11 +37,13 @@ def walk(
     """
     rows: list[T] = []
     size, until = FIRST, time.monotonic() + PATIENCE
-    while after < last and len(rows) < limit and time.monotonic() < until:
+    while after < last and len(rows) < limit:
         high = min(after + size, last)
         room = limit - len(rows)
         found = read(after, high, room)
         rows += found
         after = key(found[-1]) if len(found) == room else high
         size = min(size * GROWTH, LARGEST) if len(found) < room // GROWTH else size
+        if time.monotonic() > until:
+            break
     return Found(rows, after)

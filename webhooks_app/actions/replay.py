@@ -147,7 +147,7 @@ def _queue(alias: str, target: Endpoint, selected: _Selected, request: Request, 
     with reading(alias) as tx:
         requeue.restart(tx, target.pk, waiting, now)
         priority = requeue.RETRY if len(free) <= FEW else requeue.BULK
-        requeue.queue(tx, target.pk, places, priority=priority, now=now)
+        requeue.queue(tx, target.pk, places, priority=priority, now=now, delivered_too=True)
     return len(waiting) + len(places)
 
 

@@ -14,6 +14,7 @@ from ..models import Job
 from ..pipeline import clock, doorbell
 from ..pipeline.job_rows import ClaimLostError, finish, hold, move_on
 from ..pipeline.transactions import Tx, is_passing, short
+from .bulk_retry import RetrySteps
 from .job_steps import Portion, Steps, Written
 from .jobs import OPEN, unclaimed
 from .recover import RecoverSteps
@@ -26,6 +27,7 @@ AT_ONCE = 1_000
 
 STEPS: Mapping[str, Steps] = {
     Job.Kind.RECOVER: RecoverSteps(),
+    Job.Kind.BULK_RETRY: RetrySteps(),
 }
 
 

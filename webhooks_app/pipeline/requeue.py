@@ -46,11 +46,20 @@ class Waiting:
     lane: str | None
 
 
-def queue(tx: Tx, endpoint_id: int, places: Sequence[Place], *, priority: int, now: datetime) -> int:
+def queue(
+    tx: Tx,
+    endpoint_id: int,
+    places: Sequence[Place],
+    *,
+    priority: int,
+    now: datetime,
+    delivered_too: bool = False,
+) -> int:
     """Make the events due at the endpoint, in the order of `places`; return how many are.
 
-    Ended deliveries begin anew unless somebody sends them just now; an event whose delivery was made
-    meanwhile is left alone. Rows of lanes have a priority of their own.
+    Ended deliveries begin anew unless somebody sends them just now, delivered ones only with
+    `delivered_too`; an event whose delivery was made meanwhile is left alone. Rows of lanes have a priority
+    of their own.
     """
     if not places:
         return 0
@@ -59,9 +68,8 @@ def queue(tx: Tx, endpoint_id: int, places: Sequence[Place], *, priority: int, n
     numbered = list(enumerate(places, first))
     old = [(position, place) for position, place in numbered if place.delivery_id is not None]
     new = [(position, place) for position, place in numbered if place.delivery_id is None]
-    queued = _reopen(tx, old, priority=priority, now=now) + _create(
-        tx, endpoint_id, new, priority=priority, now=now
-    )
+    queued = _reopen(tx, old, priority=priority, now=now, delivered_too=delivered_too)
+    queued += _create(tx, endpoint_id, new, priority=priority, now=now)
     promote(tx, {(endpoint_id, place.lane) for place in places if place.lane is not None}, now)
     return queued
 
@@ -71,10 +79,12 @@ _REOPENED: Final = {"job": "bigint", "place": "bigint", "new_lane": "text", "new
 _REOPEN: Final = """UPDATE webhooks_app_delivery SET state = 'pending', position = v.place, lane = v.new_lane,
 priority = v.new_priority, due_at = %s, started_at = %s, finished_at = NULL, step = 0, deferrals = 0,
 lapses = 0, lease_token = NULL, lease_until = NULL FROM {} WHERE id = v.job AND {} AND state <> 'pending'
-AND (lease_until IS NULL OR lease_until < %s)"""
+AND {} AND (lease_until IS NULL OR lease_until < %s)"""
 
 
-def _reopen(tx: Tx, rows: Sequence[tuple[int, Place]], *, priority: int, now: datetime) -> int:
+def _reopen(
+    tx: Tx, rows: Sequence[tuple[int, Place]], *, priority: int, now: datetime, delivered_too: bool
+) -> int:
     if not rows:
         return 0
     # Rows are locked in the order of their keys.
@@ -85,7 +95,8 @@ def _reopen(tx: Tx, rows: Sequence[tuple[int, Place]], *, priority: int, now: da
     item, params = tx.dialect.values(_REOPENED, values)
     condition, ids = tx.dialect.among("id", [row[0] for row in values])
     moment = tx.dialect.time(now)
-    tx.execute(_REOPEN.format(item, condition), [moment, moment, *params, *ids, moment])
+    which = "TRUE" if delivered_too else "state <> 'delivered'"
+    tx.execute(_REOPEN.format(item, condition, which), [moment, moment, *params, *ids, moment])
     return int(tx.cursor.rowcount)
 
 
@@ -134,10 +145,13 @@ def _priority(lane: str | None, otherwise: int) -> int:
     return otherwise if lane is None else ORDERED
 
 
-def restart(tx: Tx, endpoint_id: int, waiting: Collection[Waiting], now: datetime) -> int:
+def restart(
+    tx: Tx, endpoint_id: int, waiting: Collection[Waiting], now: datetime, *, priority: int | None = None
+) -> int:
     """Let open deliveries begin their schedule anew, now; return how many.
 
     Those that somebody is sending are left alone; what is parked behind the head of its lane stays there.
+    With a `priority` those outside of lanes get it.
     """
     if not waiting:
         return 0
@@ -145,9 +159,10 @@ def restart(tx: Tx, endpoint_id: int, waiting: Collection[Waiting], now: datetim
     moment = tx.dialect.time(now)
     tx.execute(
         f"""UPDATE webhooks_app_delivery SET step = 0, deferrals = 0, started_at = %s,
+        priority = CASE WHEN lane IS NULL THEN COALESCE(%s, priority) ELSE priority END,
         due_at = CASE WHEN due_at > %s THEN %s ELSE due_at END
         WHERE {condition} AND state = 'pending' AND (lease_until IS NULL OR lease_until < %s)""",
-        [moment, moment, moment, *ids, moment],
+        [moment, priority, moment, moment, *ids, moment],
     )
     restarted = int(tx.cursor.rowcount)
     promote(tx, {(endpoint_id, each.lane) for each in waiting if each.lane is not None}, now)

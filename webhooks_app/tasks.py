@@ -61,7 +61,9 @@ def refuse_to_start(sender: Any, **_: Any) -> None:
         SystemExit: a system check found an error, or the pool has green threads: one slow database call
             would hold up all of them.
     """
-    if conf.load()[0].QUEUE_NAME not in sender.app.amqp.queues.consume_from:
+    settings = conf.load()[0]
+    ours = {settings.QUEUE_NAME, settings.SLOW_QUEUE_NAME, settings.BULK_QUEUE_NAME}
+    if ours.isdisjoint(sender.app.amqp.queues.consume_from):
         return
     errors = [each for each in run_checks(tags=["webhooks"]) if each.is_serious()]
     if errors:

@@ -23,8 +23,9 @@ def due_in(endpoint: Endpoint, **amount: float) -> None:
 
 
 def look() -> tuple[bool, list[int], list[int]]:
+    """Look once; return whether to fan out, and the endpoints due now and soon."""
     found = tick.look(ALIAS)
-    return found.fan_out, found.due, list(found.soon)
+    return found.fan_out, sorted(found.due + found.neglected), list(found.soon)
 
 
 def test_an_idle_system_gives_nothing_to_do():

@@ -138,10 +138,11 @@ def ring(
     endpoint_ids: Iterable[int] = (),
     later: Mapping[int, float] | None = None,
     slow: Iterable[int] = (),
+    neglected: Iterable[int] = (),
 ) -> None:
-    """Publish hints soon. `later` maps endpoints to seconds; `slow` ones go to the queue of their own."""
+    """Publish hints soon; see `Hints`. `later` maps endpoints to seconds."""
     hints = Hints()
-    hints.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later, slow=slow)
+    hints.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later, slow=slow, neglected=neglected)
     if hints:
         bell().ring(hints)
 

@@ -10,15 +10,25 @@ WAKE_SIZE = 100
 
 @dataclass(slots=True)
 class Hints:
-    """Wakes not yet published, merged: one fan-out, endpoints to look at now, later, or in the slow queue."""
+    """Wakes not yet published, merged: one fan-out, endpoints to look at now or later.
+
+    `slow` ones are for the queue of slow endpoints; `neglected` ones are to be served by whoever looks, even
+    if they are slow, because nobody came after an earlier wake.
+    """
 
     fan_out: bool = False
     endpoint_ids: dict[int, None] = field(default_factory=dict)
     later: dict[int, float] = field(default_factory=dict)
     slow: dict[int, None] = field(default_factory=dict)
+    neglected: dict[int, None] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.fan_out or bool(self.endpoint_ids) or bool(self.later) or bool(self.slow)
+        return self.fan_out or any((self.endpoint_ids, self.later, self.slow, self.neglected))
+
+    @property
+    def is_for_now(self) -> bool:
+        """Whether something asks to be done at once."""
+        return self.fan_out or any((self.endpoint_ids, self.slow, self.neglected))
 
     def add(
         self,
@@ -27,20 +37,28 @@ class Hints:
         endpoint_ids: Iterable[int] = (),
         later: Mapping[int, float] | None = None,
         slow: Iterable[int] = (),
+        neglected: Iterable[int] = (),
     ) -> None:
         """Merge more hints; above MAX_WAITING they are dropped, and the tick finds what they meant."""
         self.fan_out = self.fan_out or fan_out
         if len(self.endpoint_ids) < MAX_WAITING:
             self.endpoint_ids.update(dict.fromkeys(endpoint_ids))
-        if len(self.slow) < MAX_WAITING:
+        if len(self.slow) + len(self.neglected) < MAX_WAITING:
             self.slow.update(dict.fromkeys(slow))
+            self.neglected.update(dict.fromkeys(neglected))
         if later and len(self.later) < MAX_WAITING:
             for endpoint_id, seconds in later.items():
                 self.later[endpoint_id] = min(seconds, self.later.get(endpoint_id, seconds))
 
     def merge(self, other: "Hints") -> None:
         """Take over another's hints."""
-        self.add(fan_out=other.fan_out, endpoint_ids=other.endpoint_ids, later=other.later, slow=other.slow)
+        self.add(
+            fan_out=other.fan_out,
+            endpoint_ids=other.endpoint_ids,
+            later=other.later,
+            slow=other.slow,
+            neglected=other.neglected,
+        )
 
     def wakes(self) -> Iterator[tuple[list[int], float | None]]:
         """Yield the endpoints of each message and its countdown in seconds."""
@@ -52,9 +70,10 @@ class Hints:
         for seconds, ids in by_wait.items():
             yield from ((chunk, seconds) for chunk in _chunks(ids))
 
-    def slow_wakes(self) -> Iterator[list[int]]:
-        """Yield the endpoints of each message for the slow queue."""
-        yield from _chunks(list(self.slow))
+    def slow_wakes(self) -> Iterator[tuple[list[int], bool]]:
+        """Yield the endpoints of each message that serves slow ones, and whether theirs is the slow queue."""
+        yield from ((chunk, True) for chunk in _chunks(list(self.slow)))
+        yield from ((chunk, False) for chunk in _chunks(list(self.neglected)))
 
 
 def _chunks(ids: list[int]) -> Iterator[list[int]]:

@@ -45,5 +45,4 @@ def _send(alias: str, claim: Lease, configs: Configs) -> int:
 
 def tick_once() -> None:
     """Look for what is due and wake it."""
-    found = tick.look(current().DATABASE)
-    doorbell.ring(fan_out=found.fan_out, endpoint_ids=found.due, later=found.soon)
+    tick.wake(tick.look(current().DATABASE))

@@ -25,7 +25,7 @@ class LocalQueue:
         """Turn hints into tickets."""
         if hints.fan_out:
             self._engine.submit(FanOut())
-        for ids in hints.slow_wakes():
+        for ids, _ in hints.slow_wakes():
             self._engine.submit(Deliver(ids, slow=True))
         for ids, countdown in hints.wakes():
             if countdown is None:

@@ -43,8 +43,8 @@ class CeleryQueue:
                 self._send(FAN_OUT, ())
             for ids, countdown in hints.wakes():
                 self._send(DELIVER, (ids,), countdown)
-            for ids in hints.slow_wakes():
-                self._send(DELIVER, (ids, True), queue=current().SLOW_QUEUE_NAME)
+            for ids, elsewhere in hints.slow_wakes():
+                self._send(DELIVER, (ids, True), queue=current().SLOW_QUEUE_NAME if elsewhere else None)
         except Exception:
             self.close()
             raise
@@ -137,13 +137,15 @@ class InlineQueue:
     def _drain(self) -> None:
         from . import inline
 
-        while self._waiting.fan_out or self._waiting.endpoint_ids:
+        while self._waiting.is_for_now:
             hints, self._waiting = self._waiting, Hints()
             if hints.fan_out:
                 inline.fan_out()
             for ids, countdown in hints.wakes():
                 if countdown is None:
                     inline.deliver(ids)
+            for ids, _ in hints.slow_wakes():
+                inline.deliver(ids)
         self._waiting = Hints()
 
 

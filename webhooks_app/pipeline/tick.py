@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.db import DatabaseError, InterfaceError, connections
 
 from ..conf import current
+from . import doorbell
 from .dispatch import has_waiting
 from .index import has_unfanned
 from .locks import touch, try_lock
@@ -20,10 +21,14 @@ MOST = 5_000
 
 @dataclass(slots=True)
 class Found:
-    """What a tick found: whether events wait for fan-out, endpoints due now, endpoints due in a moment."""
+    """What a tick found: whether events wait for fan-out, endpoints due now, endpoints due in a moment.
+
+    `neglected` are due too, and nobody looked at them after the last wake.
+    """
 
     fan_out: bool = False
     due: list[int] = field(default_factory=list)
+    neglected: list[int] = field(default_factory=list)
     soon: dict[int, float] = field(default_factory=dict)
 
 
@@ -32,6 +37,13 @@ def look(alias: str) -> Found:
     found = short(alias, _look, durable=False)
     found.fan_out = found.fan_out or any(_waits(outbox) for outbox in current().OUTBOX_DATABASES)
     return found
+
+
+def wake(found: Found) -> None:
+    """Ring for what a tick found; without a queue of their own slow endpoints are never passed over."""
+    if current().SLOW_QUEUE_NAME is None:
+        found.due, found.neglected = found.due + found.neglected, []
+    doorbell.ring(fan_out=found.fan_out, endpoint_ids=found.due, later=found.soon, neglected=found.neglected)
 
 
 def _waits(outbox_alias: str) -> bool:
@@ -51,8 +63,9 @@ def _look(tx: Tx) -> Found:
     touch(tx.cursor, LOCK, int(now.timestamp()))
     found = Found(fan_out=has_unfanned(tx))
     rows = _due(tx, now)
-    noted = _note(tx, sorted({endpoint_id for endpoint_id, _ in rows}), now + PATIENCE)
-    found.due = [endpoint_id for endpoint_id, due in rows if due and endpoint_id in noted]
+    noted = _note(tx, sorted({row[0] for row in rows}), now + PATIENCE)
+    for endpoint_id in sorted({row[0] for row in rows if row[1]} & noted.keys()):
+        (found.neglected if noted[endpoint_id] else found.due).append(endpoint_id)
     soon = [endpoint_id for endpoint_id, due in rows if not due and endpoint_id in noted]
     found.soon = _waits_of(tx, soon, now)
     return found
@@ -110,21 +123,25 @@ AND (s.probe_at <= %s OR s.probe_until < %s) AND (s.probe_until IS NULL OR s.pro
 AND s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s) AND NOT {_HELD} LIMIT %s"""
 
 
-def _note(tx: Tx, endpoint_ids: list[int], until: datetime) -> set[int]:
-    """Note that these endpoints are woken; leaves out, and does not return, those somebody is busy with."""
+def _note(tx: Tx, endpoint_ids: list[int], until: datetime) -> dict[int, bool]:
+    """Note that these endpoints are woken; leaves out, and does not return, those somebody is busy with.
+
+    Returns:
+        Whether each was woken before and not looked at since.
+    """
     if not endpoint_ids:
-        return set()
+        return {}
     condition, values = tx.dialect.among("endpoint_id", endpoint_ids)
     # Locked in id order first, as everywhere: an UPDATE alone locks in the order of its scan.
     tx.execute(
-        f"""SELECT endpoint_id FROM webhooks_app_endpointstate WHERE {condition}
+        f"""SELECT endpoint_id, woken_until IS NOT NULL FROM webhooks_app_endpointstate WHERE {condition}
         ORDER BY endpoint_id {tx.dialect.lock_row} {tx.dialect.skip_locked}""",
         values,
     )
-    free = [row[0] for row in tx.rows()]
-    condition, values = tx.dialect.among("endpoint_id", free)
+    free = {row[0]: bool(row[1]) for row in tx.rows()}
+    condition, values = tx.dialect.among("endpoint_id", list(free))
     tx.execute(
         f"UPDATE webhooks_app_endpointstate SET woken_until = %s WHERE {condition}",
         [tx.dialect.time(until), *values],
     )
-    return set(free)
+    return free

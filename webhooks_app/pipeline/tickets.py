@@ -158,6 +158,5 @@ class Tick(Ticket):
 
     def step(self, engine: "Engine") -> bool:
         """Look once and wake what was found."""
-        found = tick.look(engine.alias)
-        doorbell.ring(fan_out=found.fan_out, endpoint_ids=found.due, later=found.soon)
+        tick.wake(tick.look(engine.alias))
         return True

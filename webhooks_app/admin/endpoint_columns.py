@@ -7,11 +7,9 @@ from django.contrib.admin.utils import display_for_value
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from ..models import Endpoint
+from ..models import Endpoint, EndpointState
 from . import shown
 from .endpoint_forms import without_secrets
-
-HEALTH = ("consecutive_failures", "first_failure", "last_failure", "last_success", "window", "held_until")
 
 
 def _moment(at: datetime | None) -> str:
@@ -20,7 +18,7 @@ def _moment(at: datetime | None) -> str:
 
 
 class SituationFilter(admin.SimpleListFilter):
-    """Enabled, disabled, paused or deleted; deleted endpoints are shown on request only."""
+    """Enabled, disabled, paused, in trouble or deleted; deleted endpoints are shown on request only."""
 
     title = "situation"
     parameter_name = "situation"
@@ -28,6 +26,8 @@ class SituationFilter(admin.SimpleListFilter):
         "enabled": Q(deleted_at__isnull=True, state__enabled=True),
         "disabled": Q(deleted_at__isnull=True, state__enabled=False),
         "paused": Q(deleted_at__isnull=True, state__paused_at__isnull=False),
+        "breaker open": Q(deleted_at__isnull=True) & ~Q(state__breaker=EndpointState.Breaker.CLOSED),
+        "warned": Q(deleted_at__isnull=True) & (Q(state__warnings__gt=0) | ~Q(state__health_warning="")),
         "deleted": Q(deleted_at__isnull=False),
     }
 

@@ -6,17 +6,27 @@ from django import forms
 
 from .. import conf
 from ..actions.replay_selection import STATUSES
-from ..core.policies import PRESETS
 from ..models import Endpoint
 from .action_form import ActionForm, JsonField, LinesField
 
 COMMON = ("url", "method", "description", "events", "identity_ids", "headers")
-LIMITS = ("policy", "policy_overrides", "max_in_flight")
+LIMITS = ("policy", "policy_overrides", "ordering", "max_in_flight", "rate_limit")
 
 
 def without_secrets(headers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return stored headers without secret values, not even in their sealed form."""
     return [{name: value for name, value in entry.items() if name != "sealed"} for entry in headers]
+
+
+ORDERINGS = {
+    "none": "none: as they come",
+    "fifo": "fifo: strictly one after another",
+    "subject": "subject: one after another of the same owner",
+}
+
+
+def _policies() -> list[tuple[str, str]]:
+    return [(name, name) for name in conf.policies()]
 
 
 class EndpointForm(ActionForm[Endpoint]):
@@ -32,10 +42,14 @@ class EndpointForm(ActionForm[Endpoint]):
         help_text='[{"name": "X-Team", "value": "…", "secret": true}]; a secret without value keeps its own.',
     )
     method = forms.ChoiceField(choices=[(each.value, each.value) for each in Endpoint.Method])
-    policy = forms.ChoiceField(choices=[(name, name) for name in PRESETS])
+    policy = forms.ChoiceField(choices=_policies)
     policy_overrides = JsonField(
         required=False, help_text='Own values in place of the policy\'s: {"waits": [30, 300]}.'
     )
+    ordering = forms.ChoiceField(
+        choices=list(ORDERINGS.items()), help_text="Holds for events that are fanned out from now on."
+    )
+    rate_limit = JsonField(required=False, help_text='{"per_second": 5, "burst": 10}; empty: no limit.')
     description = forms.CharField(required=False, max_length=500, widget=forms.TextInput(attrs={"size": 80}))
 
     class Meta:
@@ -53,6 +67,12 @@ class EndpointForm(ActionForm[Endpoint]):
 class RegisterForm(EndpointForm):
     """A new endpoint."""
 
+    ordering = forms.TypedChoiceField(
+        required=False, empty_value=None, choices=[("", "as the policy says"), *ORDERINGS.items()]
+    )
+    max_in_flight = forms.IntegerField(
+        required=False, help_text="Empty: 1 where the ordering is fifo, else as the policy says."
+    )
     tenant_id = forms.CharField(required=False, max_length=128, empty_value=None)
     partner_id = forms.CharField(
         required=False, max_length=128, empty_value=None, help_text="Neither: hears of all tenants' events."
@@ -64,6 +84,7 @@ class RegisterForm(EndpointForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["policy"] = conf.current().DEFAULT_POLICY
+        self.initial["ordering"] = self.initial["max_in_flight"] = None
 
 
 class UpdateForm(EndpointForm):
@@ -81,6 +102,9 @@ class UpdateForm(EndpointForm):
         super().__init__(*args, **kwargs)
         self.initial["enabled"] = self.instance.state.enabled
         self.initial["headers"] = without_secrets(self.instance.headers)
+        # A policy that the operator has taken away must not turn into another one unasked.
+        names = {self.instance.policy, *conf.policies()}
+        self.fields["policy"].choices = [(name, name) for name in sorted(names)]  # type: ignore[attr-defined]
         for name, each in self.fields.items():
             each.show_hidden_initial = name != "retarget_pending"
 

@@ -60,7 +60,8 @@ def _replay(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
 VERBS: Mapping[str, Verb] = {
     "test": Verb(
         "Send a test",
-        "One request with an event of type webhook.test is sent at once. It counts for nothing else.",
+        "One request with an event of type webhook.test is sent at once. It counts for nothing else; only an "
+        "endpoint that is disabled because its URL was changed is enabled when it succeeds.",
         "Send",
         ConfirmForm,
         _test,

@@ -25,9 +25,10 @@ from ..exceptions import ActionError
 from ..models import Endpoint
 from . import action_pages
 from .base import WebhooksAdmin, staff_actor
-from .endpoint_columns import HEALTH, EndpointColumns, SituationFilter
+from .endpoint_columns import EndpointColumns, SituationFilter
 from .endpoint_forms import LIMITS, RegisterForm, UpdateForm
 from .endpoint_verbs import VERBS, outcome, verb_page
+from .health_columns import HEALTH, WORK, HealthColumns
 
 MAX_SWITCHED = 100
 MAX_TESTED = 5
@@ -51,6 +52,7 @@ READ_ONLY = (
         "updated_at",
     ),
     *HEALTH,
+    *WORK,
     "secrets_shown",
     "links",
     "headers_shown",
@@ -71,12 +73,13 @@ def _fieldsets(*, editable: bool) -> action_pages.Fieldsets:
         ("What it receives", {"fields": content}),
         ("Retries and limits", {"fields": LIMITS}),
         ("Health", {"fields": HEALTH}),
+        ("Deliveries", {"fields": WORK}),
         ("Secrets", {"fields": ("secrets_shown",)}),
     )
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(EndpointColumns, WebhooksAdmin[Endpoint]):
+class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
     """Where consumers want events."""
 
     list_display = (
@@ -84,7 +87,10 @@ class EndpointAdmin(EndpointColumns, WebhooksAdmin[Endpoint]):
         "owner",
         "host",
         "situation",
+        "breaker",
+        "warned",
         "consecutive_failures",
+        "counts",
         "environment",
         "description",
     )

@@ -37,8 +37,8 @@ class Latency:
 class Sample:
     """What AT_MOST of the newest attempts say: those of SPAN, or the newest AT_LEAST when these are fewer.
 
-    Tests and pings are none of them. Faults of ours, such as a secret that does not open, are among ``errors``, but in
-    neither ``success_rate`` (0 to 1; None without attempts) nor ``latency``.
+    Tests and pings are none of them. Faults of ours, such as a secret that does not open, are among
+    ``errors``, but in neither ``success_rate`` (0 to 1; None without attempts) nor ``latency``.
     """
 
     attempts: int = 0

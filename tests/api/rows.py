@@ -9,7 +9,8 @@ from django.apps import apps
 
 from webhooks_app.actions.actor import Actor, operator
 from webhooks_app.actions.register_endpoint import register_endpoint
-from webhooks_app.models import Attempt, Delivery, Endpoint, Event
+from webhooks_app.ids import new_id
+from webhooks_app.models import Attempt, Delivery, Endpoint, Event, Job
 
 NOW = datetime(2026, 10, 1, 12, 0, 0, 123_000, tzinfo=UTC)
 OPERATOR: Actor = operator("command", "tests")
@@ -58,6 +59,19 @@ def attempt(of: Endpoint, job: Delivery | None = None, **fields: Any) -> Attempt
         **fields,
     }
     return Attempt.objects.create(endpoint=of, delivery=job, **values)
+
+
+def attempt_at(of: Endpoint, moment: datetime) -> Attempt:
+    """Return the attempt of a test that was made at a moment, as its id tells too."""
+    millis = int(moment.timestamp() * 1000)
+    return attempt(of, id=uuid.UUID(int=millis << 80 | next(_numbers)), created_at=moment)
+
+
+def job(of: Endpoint, **fields: Any) -> Job:
+    """Return a job about an endpoint."""
+    values = {"kind": "recover", "total": 7, "actor_kind": "key", "actor_id": "key_1", "created_at": NOW}
+    owner = {name: getattr(of, name) for name in ("tenant_id", "partner_id", "environment")}
+    return Job.objects.create(public_id=new_id("job"), endpoint=of, **{**values, **owner, **fields})
 
 
 def snapshot() -> dict[str, list[Any]]:

@@ -35,11 +35,17 @@ def attempts(of: Endpoint, count: int) -> list[str]:
     return [each.public_id for each in made]
 
 
+def jobs(of: Endpoint, count: int) -> list[str]:
+    return [rows.job(of).public_id for _ in range(count)]
+
+
 LISTS: dict[str, tuple[str, Fill]] = {
     "webhooks": ("/webhooks", webhooks),
     "events": ("/events", events),
     "deliveries": ("/webhooks/{id}/deliveries", deliveries),
     "attempts": ("/webhooks/{id}/attempts", attempts),
+    "all deliveries": ("/deliveries", deliveries),
+    "jobs": ("/jobs", jobs),
 }
 
 
@@ -173,6 +179,20 @@ def test_a_parameter_given_twice(mine: Api) -> None:
         ("/webhooks/{id}/deliveries", {"event_type": "a\x00"}, "event_type"),
         ("/webhooks/{id}/deliveries", {"event_type": "x" * 129}, "event_type"),
         ("/webhooks/{id}/attempts", {"status": "pending"}, "status"),
+        ("/webhooks/{id}/attempts", {"error": "nope"}, "error"),
+        ("/webhooks/{id}/attempts", {"http_status": "99"}, "http_status"),
+        ("/webhooks/{id}/attempts", {"http_status": "+200"}, "http_status"),
+        ("/webhooks/{id}/attempts", {"http_status": "1000"}, "http_status"),
+        ("/webhooks/{id}/attempts", {"trigger": ""}, "trigger"),
+        ("/deliveries", {"status": "pending"}, "status"),
+        ("/deliveries", {"error": "TIMEOUT"}, "error"),
+        ("/deliveries", {"webhook_id": ""}, "webhook_id"),
+        ("/deliveries", {"webhook_id": "a\x00"}, "webhook_id"),
+        ("/events", {"owner_id": "1"}, "owner_kind"),
+        ("/events", {"identity_id": ""}, "identity_id"),
+        ("/audit", {"target_id": "x" * 129}, "target_id"),
+        ("/jobs", {"state": "open"}, "state"),
+        ("/jobs", {"kind": "x"}, "kind"),
         ("/webhooks/{id}/attempts", {"since": "yesterday"}, "since"),
         ("/events", {"since": "2026-10-01"}, "since"),
         ("/events", {"since": "2026-10-01T00:00:00"}, "since"),
@@ -280,8 +300,8 @@ def test_a_page_costs_the_same_whatever_its_length(
     path, fill, endpoint = listed
     fill(endpoint, 30)
     mine.get(path, {"limit": 1})
-    # The clock and the key; then the endpoint of the path, if it names one; then the page.
-    expected = 3 if path.count("/") == 1 else 4
+    # The clock and the key; then the endpoints, where the list is theirs; where the page stops; the page.
+    expected = {"/webhooks": 3, "/jobs": 3, "/events": 4, "/deliveries": 5}.get(path, 4)
     for limit in (1, 30):
         with django_assert_num_queries(expected) as captured:
             mine.get(path, {"limit": limit})

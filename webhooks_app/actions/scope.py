@@ -1,6 +1,8 @@
 """What an actor can see. All else does not exist for it: foreign and missing give the same NotFound."""
 
-from django.db.models import Q, QuerySet
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from .. import conf
 from ..core.ids import EVENT_ID, parse_delivery_id, parse_id
@@ -38,8 +40,15 @@ def visible_attempts(actor: Actor) -> QuerySet[Attempt]:
 
 
 def visible_audit(actor: Actor) -> QuerySet[AuditEntry]:
-    """Return the audit of the actor's tenant, of its partner and the tenants of that, or all of it."""
-    return AuditEntry.objects.using(_alias()).filter(_with_tenants(actor))
+    """Return the audit of the actor's tenant, of its partner and the tenants of that, or all of it.
+
+    What was done to webhooks of the other environment is hidden, as these are.
+    """
+    rows = AuditEntry.objects.using(_alias()).filter(_with_tenants(actor))
+    if actor.environment is None:
+        return rows
+    webhooks = Endpoint.objects.using(_alias()).filter(public_id=OuterRef("target_id"))
+    return rows.exclude(Exists(webhooks.exclude(environment=actor.environment)))
 
 
 def visible_jobs(actor: Actor) -> QuerySet[Job]:
@@ -82,6 +91,16 @@ def get_delivery(actor: Actor, public_id: str) -> Delivery:
     found = None if pk is None else rows.filter(pk=pk).first()
     if found is None or found.public_id != public_id:
         raise NotFound("there is no such delivery", code="delivery_not_found")
+    return found
+
+
+def get_attempt(actor: Actor, public_id: str) -> Attempt:
+    """Return the attempt with its endpoint and delivery. Raises NotFound (`attempt_not_found`)."""
+    value = parse_id("att", public_id)
+    rows = visible_attempts(actor).select_related("endpoint", "delivery")
+    found = None if value is None else rows.filter(pk=UUID(int=value)).first()
+    if found is None:
+        raise NotFound("there is no such attempt", code="attempt_not_found")
     return found
 
 

@@ -65,6 +65,14 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
             "There is no such delivery",
             "Check the id, and that the key's scope and environment cover it.",
         ),
+        "attempt_not_found": ErrorKind(
+            404,
+            "There is no such attempt",
+            "Check the id, and that the key's scope and environment cover it.",
+        ),
+        "job_not_found": ErrorKind(
+            404, "There is no such job", "Check the id, and that the key's scope and environment cover it."
+        ),
         "api_key_not_found": ErrorKind(404, "There is no such API key", "Check the id."),
         "tenant_not_found": ErrorKind(
             404, "There is no such tenant", "Name a tenant that the key's scope covers."
@@ -87,6 +95,9 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         ),
         "delivery_in_flight": ErrorKind(
             409, "A request of this delivery is running", "Repeat the request in a minute.", retryable=True
+        ),
+        "job_ended": ErrorKind(
+            409, "The job has ended", "Nothing is left to cancel; read the job to see what it did."
         ),
         "webhook_disabled": ErrorKind(
             409, "The webhook is disabled", 'Enable it with `PATCH {"enabled": true}` first.'
@@ -111,6 +122,11 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
             "The same request is being carried out",
             "Repeat it with the same Idempotency-Key after the pause that Retry-After names.",
             retryable=True,
+        ),
+        "cursor_expired": ErrorKind(
+            410,
+            "The cursor is more than 24 hours old",
+            "Read the list again from its first page.",
         ),
         "length_required": ErrorKind(
             411,

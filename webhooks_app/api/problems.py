@@ -47,6 +47,10 @@ class PayloadTooLarge(drf.APIException):
         self.limit = limit
 
 
+class CursorExpired(drf.APIException):
+    """The cursor is too old to be followed."""
+
+
 class InProgress(drf.APIException):
     """A request with the same Idempotency-Key is being carried out."""
 
@@ -212,6 +216,11 @@ def _csrf(error: CsrfFailed) -> Problem:
 @problem_of.register
 def _length(error: LengthRequired) -> Problem:
     return Problem("length_required")
+
+
+@problem_of.register
+def _cursor(error: CursorExpired) -> Problem:
+    return Problem("cursor_expired")
 
 
 @problem_of.register

@@ -20,7 +20,9 @@ from .stored_answers import REPLAYED
 TAGS: Final = {
     "Events": "Facts of the host's business, and how they enter the sender.",
     "Webhooks": "Where events go: an endpoint of a tenant, of a partner, or of the platform.",
-    "Deliveries": "What became of events at a webhook: jobs, and the evidence of every request.",
+    "Deliveries": "What became of events at a webhook, and the evidence of every request.",
+    "Jobs": "Recovery in the background, and how far it is.",
+    "Audit": "Who did what to whom.",
 }
 _OWN: Final = {
     "OAS_VERSION": "3.1.0",

@@ -3,7 +3,17 @@
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from .views import docs, events, webhook_health, webhook_logs, webhook_verbs, webhooks
+from .views import (
+    attempts,
+    audit,
+    deliveries,
+    docs,
+    events,
+    jobs,
+    webhook_health,
+    webhook_verbs,
+    webhooks,
+)
 from .views.base import RouteNotFound
 
 urlpatterns = [
@@ -22,8 +32,17 @@ urlpatterns = [
     path("v1/webhooks/<str:id>/resume", webhook_verbs.ResumeView.as_view(), name="webhook-resume"),
     path("v1/webhooks/<str:id>/status", webhook_health.StatusView.as_view(), name="webhook-status"),
     path("v1/webhooks/<str:id>/health", webhook_health.HealthView.as_view(), name="webhook-health"),
-    path("v1/webhooks/<str:id>/deliveries", webhook_logs.Deliveries.as_view(), name="webhook-deliveries"),
-    path("v1/webhooks/<str:id>/attempts", webhook_logs.Attempts.as_view(), name="webhook-attempts"),
+    path(
+        "v1/webhooks/<str:id>/deliveries", deliveries.WebhookDeliveries.as_view(), name="webhook-deliveries"
+    ),
+    path("v1/webhooks/<str:id>/attempts", attempts.WebhookAttempts.as_view(), name="webhook-attempts"),
+    path("v1/deliveries", deliveries.Deliveries.as_view(), name="deliveries"),
+    path("v1/deliveries/<str:id>", deliveries.OneDelivery.as_view(), name="delivery"),
+    path("v1/attempts/<str:id>", attempts.OneAttempt.as_view(), name="attempt"),
+    path("v1/jobs", jobs.Jobs.as_view(), name="jobs"),
+    path("v1/jobs/<str:id>", jobs.OneJob.as_view(), name="job"),
+    path("v1/jobs/<str:id>/cancel", jobs.CancelJob.as_view(), name="job-cancel"),
+    path("v1/audit", audit.Audit.as_view(), name="audit"),
     path("v1/openapi.json", docs.OpenApi.as_view(), name="openapi"),
     path("v1/docs", RedirectView.as_view(pattern_name="webhooks_app:docs")),
     path("v1/docs/", docs.Docs.as_view(), name="docs"),

@@ -5,15 +5,21 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from ...core.states import ERRORS
 from ...models import Attempt as AttemptRow
 from ..strict import Choice, Moment, Text
-from .page import Page, PageQuery
+from .page import Digits, Page, PageQuery
 
 
 class AttemptQuery(PageQuery):
     """Filters of the list of attempts."""
 
     status = Choice(choices=AttemptRow.Status.values, required=False, help_text="Only of this status.")
+    error = Choice(choices=sorted(ERRORS), required=False, help_text="Only those that failed so.")
+    http_status = Digits(
+        min_value=100, max_value=999, required=False, help_text="Only those answered with this status."
+    )
+    trigger = Choice(choices=AttemptRow.Trigger.values, required=False, help_text="Only of this trigger.")
     event_type = Text(max_length=128, required=False, help_text="Only of events of this type.")
     since = Moment(required=False, help_text="Made at this time or later.")
     until = Moment(required=False, help_text="Made before this time.")
@@ -54,7 +60,7 @@ class Attempt(serializers.Serializer):
 
     def get_webhook_id(self, attempt: AttemptRow) -> str:
         """Return the id of the webhook the attempt was made at."""
-        return str(self.context["webhook_id"])
+        return str(self.context.get("webhook_id") or attempt.endpoint.public_id)
 
     def get_delivery_id(self, attempt: AttemptRow) -> str | None:
         """Return the delivery's id; its row may be gone, for the key has no constraint."""

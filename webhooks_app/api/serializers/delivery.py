@@ -2,7 +2,9 @@
 
 from rest_framework import serializers
 
-from ...core.states import State
+from ...actions.endpoint_fields import MAX_ID
+from ...actions.replay_selection import STATUSES
+from ...core.states import ERRORS, State
 from ...models import Delivery as DeliveryRow
 from ..strict import Choice, Moment, Text
 from .page import Page, PageQuery
@@ -14,9 +16,25 @@ class DeliveryQuery(PageQuery):
     """Filters of the list of deliveries."""
 
     state = Choice(choices=STATES, required=False, help_text="Only in this state.")
+    status = Choice(
+        choices=list(STATUSES),
+        required=False,
+        help_text="`dead`: ended and never delivered; `failed`: still tried, last attempt failed; "
+        "`succeeded`: delivered at least once.",
+    )
+    error = Choice(
+        choices=sorted(ERRORS), required=False, help_text="Only those whose last attempt failed so."
+    )
     event_type = Text(max_length=128, required=False, help_text="Only of events of this type.")
     since = Moment(required=False, help_text="Made at this time or later.")
     until = Moment(required=False, help_text="Made before this time.")
+
+
+class AllDeliveriesQuery(DeliveryQuery):
+    """Filters of the list of deliveries at all webhooks."""
+
+    webhook_id = Text(max_length=MAX_ID, required=False, help_text="Only to this webhook.")
+    tenant_id = Text(max_length=MAX_ID, required=False, help_text="Only to this tenant's webhooks.")
 
 
 class Delivery(serializers.Serializer):
@@ -37,8 +55,8 @@ class Delivery(serializers.Serializer):
     finished_at = Moment(allow_null=True)
 
     def get_webhook_id(self, delivery: DeliveryRow) -> str:
-        """Return the id of the webhook the list belongs to."""
-        return str(self.context["webhook_id"])
+        """Return the id of the webhook the list belongs to, or the delivery's own."""
+        return str(self.context.get("webhook_id") or delivery.endpoint.public_id)
 
     def get_last_error(self, delivery: DeliveryRow) -> str | None:
         """Return the error code."""

@@ -1,5 +1,6 @@
 """Events: what comes in, and what is known of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -52,8 +53,17 @@ class EventQuery(PageQuery):
 
     type = Text(max_length=128, required=False, help_text="Only events of this type.")
     tenant_id = Text(max_length=128, required=False, help_text="Only this tenant's.")
+    identity_id = Text(max_length=128, required=False, help_text="Only of this identity.")
+    owner_kind = Text(max_length=64, required=False, help_text="Only of owners of this kind.")
+    owner_id = Text(max_length=128, required=False, help_text="Only of this owner; goes with `owner_kind`.")
     since = Moment(required=False, help_text="Occurred at this time or later.")
     until = Moment(required=False, help_text="Occurred before this time.")
+
+    def validate(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Refuse an owner's id without its kind."""
+        if "owner_id" in attrs and "owner_kind" not in attrs:
+            raise serializers.ValidationError({"owner_kind": ["Must be given with owner_id."]})
+        return super().validate(attrs)
 
 
 class Owner(serializers.Serializer):

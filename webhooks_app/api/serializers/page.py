@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from ..cursors import MAX_LENGTH
 from ..pagination import DEFAULT_LIMIT, MAX_LIMIT
 from ..strict import Strict, Text
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
-class Limit(serializers.IntegerField):
-    """How many rows a page has at most, as text of a query."""
+class Digits(serializers.IntegerField):
+    """A whole number as text of a query."""
 
     default_error_messages: ClassVar = {"invalid": "Must be a whole number."}
 
@@ -27,10 +28,10 @@ class Limit(serializers.IntegerField):
 class PageQuery(Strict):
     """Parameters of every list."""
 
-    limit = Limit(
+    limit = Digits(
         default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Rows a page has at most."
     )
-    cursor = Text(required=False, max_length=500, help_text="The `next_cursor` of the page before.")
+    cursor = Text(required=False, max_length=MAX_LENGTH, help_text="The `next_cursor` of the page before.")
 
     def validate(self, attrs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Refuse a time span that ends before it begins."""
@@ -43,4 +44,7 @@ class PageQuery(Strict):
 class Page(serializers.Serializer):
     """One page; subclasses add `data`."""
 
-    next_cursor = serializers.CharField(allow_null=True, help_text="Null on the last page.")
+    next_cursor = serializers.CharField(
+        allow_null=True,
+        help_text="Null on the last page, and only there: with filters a page may be short, even empty.",
+    )

@@ -8,8 +8,10 @@ from ...actions.actor import EVENTS_WRITE, WEBHOOKS_READ
 from ...actions.scope import visible_events
 from ...models import Event
 from ..event_lookup import find_event
+from ..event_pages import event_walk
 from ..ingest import ingest
 from ..operations import Operation
+from ..pagination import look_at_most
 from ..serializers import event as shapes
 from .base import ApiView
 from .lists import ListView
@@ -25,11 +27,13 @@ class Events(ListView[Event]):
         "GET": Operation(
             id="listEvents",
             tag=_TAG,
-            summary="List events, the latest recorded first",
-            description="An event appears once it was fanned out, a moment after it was recorded.",
+            summary="List events, the latest first",
+            description="An event appears once it was fanned out, a moment after it was recorded. Events of "
+            "one tenant or partner come by the time they occurred, those of all as they were recorded.",
             permission=WEBHOOKS_READ,
             query=shapes.EventQuery,
             answer=shapes.EventPage,
+            errors=("cursor_expired",),
         ),
         "POST": Operation(
             id="createEvent",
@@ -44,7 +48,7 @@ class Events(ListView[Event]):
         ),
     }
     time_column = "occurred_at"
-    exact = {"type": "type", "tenant_id": "tenant_id"}
+    exact = {name: name for name in ("type", "tenant_id", "identity_id", "owner_kind", "owner_id")}
 
     def body_limit(self) -> int:
         """Return the limit of an envelope, and room for what surrounds the data."""
@@ -52,7 +56,9 @@ class Events(ListView[Event]):
 
     def get(self, request: Request) -> Response:
         """List."""
-        return self.page(visible_events(self.actor))
+        walk, keys = event_walk(self.actor, self.given)
+        rows = visible_events(self.actor).defer("body")
+        return self.page(rows, keys=keys, floor=look_at_most(walk, keys))
 
     def post(self, request: Request) -> Response:
         """Record."""

@@ -71,6 +71,7 @@ class AllHealthView(ListView[Endpoint]):
             permission=WEBHOOKS_READ,
             query=WebhookQuery,
             answer=shapes.WebhookHealthPage,
+            errors=("cursor_expired",),
         )
     }
     exact = {"tenant_id": "tenant_id"}

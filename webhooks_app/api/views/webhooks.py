@@ -29,6 +29,7 @@ class Webhooks(ListView[Endpoint]):
             permission=WEBHOOKS_READ,
             query=shapes.WebhookQuery,
             answer=shapes.WebhookPage,
+            errors=("cursor_expired",),
         ),
         "POST": Operation(
             id="createWebhook",

@@ -91,6 +91,7 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
         "warned",
         "consecutive_failures",
         "counts",
+        "holder",
         "environment",
         "description",
     )

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.contrib import admin
+from django.utils import timezone
 
 from .. import conf
 from ..models import Endpoint, EndpointState
@@ -33,21 +34,15 @@ class HealthColumns:
 
     @admin.display(description="breaker")
     def breaker(self, endpoint: Endpoint) -> str:
-        """Return whether the breaker is closed, and if not, since when and why."""
-        found = ops_health.breaker(endpoint.state)
-        if found.state == EndpointState.Breaker.CLOSED:
-            return found.state
-        since = f" since {_minute(found.since)}" if found.since else ""
-        return f"{found.state.replace('_', '-')}{since} ({found.reason or 'no error'})"
+        """Return the breaker in a few lines, for the list."""
+        return shown.lines(_breaker(endpoint.state))
 
     @admin.display(description="breaker")
     def breaker_whole(self, endpoint: Endpoint) -> str:
-        """Return the breaker, when it is tried next, and how far it has come."""
-        found = ops_health.breaker(endpoint.state)
-        if found.state == EndpointState.Breaker.CLOSED:
-            return f"closed since {_minute(found.since)}" if found.since else "closed"
-        probe = f", next probe {found.next_probe_at:%Y-%m-%d %H:%M:%S}" if found.next_probe_at else ""
-        return f"{self.breaker(endpoint)}{probe}, {found.successes} good in a row"
+        """Return the breaker in one line, with how far it has come."""
+        good = endpoint.state.breaker_successes
+        parts = _breaker(endpoint.state)
+        return ", ".join([*parts, f"{good} good in a row"] if len(parts) > 1 else parts)
 
     @admin.display(description="warnings")
     def warned(self, endpoint: Endpoint) -> str:
@@ -55,6 +50,12 @@ class HealthColumns:
         state = endpoint.state
         times = f"{state.warnings}× failing" if state.warnings else ""
         return ", ".join(part for part in (times, state.health_warning) if part) or shown.NOTHING
+
+    @admin.display(description="node")
+    def holder(self, endpoint: Endpoint) -> str:
+        """Return the node that an endpoint with an order belongs to just now, for the list."""
+        until = endpoint.state.owner_until
+        return endpoint.state.owner if until is not None and until > timezone.now() else shown.NOTHING
 
     @admin.display(description="delivered / retried / failed / dead")
     def counts(self, endpoint: Endpoint) -> str:
@@ -113,6 +114,17 @@ class HealthColumns:
         if found is None:
             return shown.NOTHING
         return f"{found.code}, {_minute(found.at)}" if found.at else found.code
+
+
+def _breaker(state: EndpointState) -> list[str]:
+    """Say where a breaker stands; while it is not closed, why, since when, and when it is tried next."""
+    found = ops_health.breaker(state)
+    if found.state == EndpointState.Breaker.CLOSED:
+        return [found.state]
+    told = [f"{found.state.replace('_', '-')}: {found.reason or 'no error'}", f"since {_minute(found.since)}"]
+    if found.next_probe_at:
+        told.append(f"next probe {found.next_probe_at:%Y-%m-%d %H:%M:%S}")
+    return told
 
 
 def _minute(at: datetime | None) -> str:

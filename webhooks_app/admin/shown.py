@@ -63,3 +63,8 @@ def search_link(name: str, term: str, text: str) -> SafeString:
 def joined(links: Iterable[SafeString]) -> SafeString:
     """Return links in a row."""
     return format_html_join(" · ", "{}", ((each,) for each in links))
+
+
+def lines(parts: Iterable[str]) -> SafeString:
+    """Return escaped texts, one below the other, none of them broken."""
+    return format_html_join("", '<div class="wh-line">{}</div>', ((each,) for each in parts))

@@ -85,6 +85,8 @@ def _one_by_one(alias: str, outbox_alias: str, error: Exception) -> Batch:
         turn = read_turn(outbox, MAX_EVENTS, _after.get(outbox_alias))
     if not turn.entries:
         raise error
+    # Whatever comes of it, the next batch starts elsewhere.
+    _after[outbox_alias] = turn.after
     done = Batch(more=turn.more, after=turn.after)
     faults, passed = sift(turn.entries, lambda entry: _alone(alias, outbox_alias, entry, done))
     control = None if passed else (lambda entry: _passes(alias, outbox_alias, entry))

@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from ..core.ordering import NONE, lane_of
+from ..core.ordering import lane_of
 from ..models import Delivery
 from .index import Item, insert_events, note_progress
 from .locks import next_positions
@@ -46,13 +46,14 @@ def spread(
     if not count:
         return
     position = next_positions(tx.cursor, count)
-    rows = [row for each in events for row in _rows(tx, each, keys[each.item.public_id], orderings)]
-    numbered = [(*row[:2], place, *row[2:]) for place, row in enumerate(rows, position)]
+    rows: list[tuple[Any, ...]] = []
+    for each in events:
+        rows += _rows(tx, each, (keys[each.item.public_id], position + len(rows)), orderings)
     # Two fan-outs that meet on the same rows lock them in the same order.
-    numbered.sort(key=itemgetter(0, 1))
+    rows.sort(key=itemgetter(0, 1))
     moment = tx.dialect.time(now)
     for start in range(0, count, ROWS):
-        values, params = tx.dialect.values(_DELIVERY, numbered[start : start + ROWS])
+        values, params = tx.dialect.values(_DELIVERY, rows[start : start + ROWS])
         tx.execute(_INSERT.format(values=values), [moment, moment, *params])
 
 
@@ -68,19 +69,25 @@ def _index(tx: Tx, outbox_alias: str, events: Sequence[Planned], now: datetime) 
     return keys
 
 
-def _rows(tx: Tx, event: Planned, key: int, orderings: Mapping[int, str]) -> Iterator[tuple[Any, ...]]:
-    item = event.item
-    time = tx.dialect.time
+def _rows(
+    tx: Tx, event: Planned, numbers: tuple[int, int], orderings: Mapping[int, str]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of an event with this key, at positions from that one on."""
+    (key, position), item, time = numbers, event.item, tx.dialect.time
     times = time(item.occurred_at), time(item.expires_at), time(item.recorded_at)
-    lanes: dict[str, str | None] = {NONE: None}
-    for endpoint_id in event.endpoint_ids:
-        ordering = orderings.get(endpoint_id, NONE)
-        if ordering not in lanes:
-            lanes[ordering] = _lane(ordering, item)
-        yield (endpoint_id, key, lanes[ordering], *times)
+    lanes = _lanes(event, orderings)
+    for place, endpoint_id in enumerate(event.endpoint_ids, position):
+        yield (endpoint_id, key, place, lanes.get(endpoint_id), *times)
+
+
+def _lanes(event: Planned, orderings: Mapping[int, str]) -> dict[int, str | None]:
+    """Return the lanes of an event at its ordered endpoints."""
+    ordered = [endpoint_id for endpoint_id in event.endpoint_ids if endpoint_id in orderings]
+    lanes = {ordering: _lane(ordering, event.item) for ordering in {orderings[each] for each in ordered}}
+    return {endpoint_id: lanes[orderings[endpoint_id]] for endpoint_id in ordered}
 
 
 def _lane(ordering: str, item: Item) -> str | None:
-    """Events of the sender itself have no owner."""
+    # Events of the sender itself have no owner.
     kind, owner_id = (item.entry.owner_kind, item.entry.owner_id) if item.entry else (None, None)
     return lane_of(ordering, tenant_id=item.facts.tenant_id, owner_kind=kind, owner_id=owner_id)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import F, Min, OuterRef, Q, QuerySet, Subquery
 
 from ...conf import current
 from ...core.states import PENDING
@@ -25,7 +25,8 @@ def check_outbox() -> Iterator[Finding]:
     for alias in current().OUTBOX_DATABASES:
         subject = f"outbox {alias}"
         waiting = OutboxEntry.objects.using(alias).filter(dispatched_at=None, set_aside_at=None)
-        oldest = waiting.order_by("pk").values_list("recorded_at", flat=True).first()
+        # Not the one with the lowest key: what waits is in no index by key.
+        oldest = waiting.aggregate(oldest=Min("recorded_at"))["oldest"]
         age = timedelta(0) if oldest is None else clock.db_now(alias) - oldest
         message = f"the oldest waiting event was recorded {age.total_seconds():.0f} s ago"
         if oldest is None:

@@ -12,6 +12,7 @@ from webhooks_app.actions.disable import disable
 from webhooks_app.actions.enable import enable
 from webhooks_app.actions.update_endpoint import update_endpoint
 from webhooks_app.models import AuditEntry, Endpoint, EndpointState
+from webhooks_app.signals import breaker_changed
 
 pytestmark = pytest.mark.django_db
 
@@ -156,3 +157,21 @@ def test_policy_and_url_at_once_close_the_breaker_once():
     row = troubled()
     update_endpoint(tenant(), row, {"policy": "strict", "url": "https://other.customer.com/"})
     assert [action for action, _ in audited()] == ["webhook.breaker_closed", "webhook.updated"]
+
+
+def test_whoever_listens_hears_of_it_after_the_commit(django_capture_on_commit_callbacks):
+    row, heard = troubled(), []
+
+    def listen(*, endpoint_id, state, reason, **_):
+        heard.append((endpoint_id, state, reason))
+
+    breaker_changed.connect(listen)
+    try:
+        with django_capture_on_commit_callbacks() as callbacks:
+            update_endpoint(tenant(), row, {"policy": "strict"})
+        assert heard == []
+        for callback in callbacks:
+            callback()
+    finally:
+        breaker_changed.disconnect(listen)
+    assert heard == [(row.public_id, "closed", "timeout")]

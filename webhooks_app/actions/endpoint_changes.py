@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from django.db.models import F
 
 from .. import conf
 from ..core.health import FIRST_WINDOW
 from ..models import Endpoint, EndpointState
+from ..pipeline import announce
+from ..pipeline.work import News
 from . import audit
 from .actor import Actor
 
@@ -64,13 +67,16 @@ def renew(
     cause: str,
     now: datetime,
 ) -> None:
-    """Begin a new life in a locked state row with `columns` of it; a breaker that closes by that is audited.
+    """Begin a new life in a locked state row with `columns` of it; people hear of a breaker that it closes.
 
     Args:
         columns: FRESH_HEALTH or a part of it, and what else changes.
         cause: why, for the audit.
     """
+    alias = conf.current().DATABASE
     if state.breaker != EndpointState.Breaker.CLOSED:
-        details = {"reason": state.breaker_error, "cause": cause}
-        audit.record(actor, "webhook.breaker_closed", endpoint, details=details, now=now)
-    change_state(conf.current().DATABASE, state, columns, new_life=True)
+        news = News("webhook.breaker_closed", endpoint.pk, state.breaker_error)
+        details = {"reason": news.reason, "cause": cause}
+        audit.record(actor, news.kind, endpoint, details=details, now=now)
+        transaction.on_commit(lambda: announce.changed([news]), using=alias, robust=True)
+    change_state(alias, state, columns, new_life=True)

@@ -73,7 +73,7 @@ def bulk_retry(
         "error": error,
         "event_type": event_type,
         "since": since and since.isoformat(),
-        "until": (until or clock.db_now(alias)).isoformat(),
+        "until": until and until.isoformat(),
     }
     rows = _selected(_scope(actor, fresh), params)
     total = rows.order_by()[: jobs.MAX_TOTAL + 1].count()
@@ -120,9 +120,10 @@ def _selected(rows: QuerySet[Delivery], params: Mapping[str, Any]) -> QuerySet[D
         rows = rows.filter(last_error=params["error"])
     if params["event_type"]:
         rows = rows.filter(event__type=params["event_type"])
-    if params["since"]:
-        rows = rows.filter(occurred_at__gte=moment_of(params, "since"))
-    return rows.filter(occurred_at__lt=moment_of(params, "until"))
+    for name, condition in (("since", "occurred_at__gte"), ("until", "occurred_at__lt")):
+        if (moment := moment_of(params, name)) is not None:
+            rows = rows.filter(**{condition: moment})
+    return rows
 
 
 class RetrySteps:

@@ -39,15 +39,20 @@ class Eligible:
     def wanted(self) -> QuerySet[Event]:
         """Return the events of the endpoint's scope and filters whatever their age, for `wants` to decide."""
         endpoint = self._endpoint
+        rows = self.owned().filter(environment=endpoint.environment)
+        if endpoint.identity_ids is not None:
+            rows = rows.filter(identity_id__in=endpoint.identity_ids)
+        return rows.filter(_types(endpoint.events)).exclude(type__in=NEVER_FANNED_OUT)
+
+    def owned(self) -> QuerySet[Event]:
+        """Return the events of the endpoint's scope: of its tenant, of its partner's tenants, or all."""
+        endpoint = self._endpoint
         owner = {
             "tenant": {"tenant_id": endpoint.tenant_id},
             "partner": {"partner_id": endpoint.partner_id},
             "platform": {},
         }[endpoint.scope]
-        rows = Event.objects.using(self._alias).filter(environment=endpoint.environment, **owner)
-        if endpoint.identity_ids is not None:
-            rows = rows.filter(identity_id__in=endpoint.identity_ids)
-        return rows.filter(_types(endpoint.events)).exclude(type__in=NEVER_FANNED_OUT)
+        return Event.objects.using(self._alias).filter(**owner)
 
     def wants(self, event: Event) -> bool:
         """Whether the event is of the endpoint's scope and filters, whatever its age."""

@@ -44,6 +44,6 @@ class Steps(Protocol):
         """Do the batch, with raw SQL; the transaction may be repeated."""
 
 
-def moment_of(params: Mapping[str, Any], name: str) -> datetime:
-    """Return a moment that was stored with a job."""
-    return datetime.fromisoformat(params[name])
+def moment_of(params: Mapping[str, Any], name: str) -> datetime | None:
+    """Return a moment that was stored with a job, if it was."""
+    return None if params[name] is None else datetime.fromisoformat(params[name])

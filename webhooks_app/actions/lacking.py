@@ -17,13 +17,13 @@ HAS_BODY = Q(body__isnull=False) | Q(outbox_id__isnull=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Events that occurred from `since` on and before `until`.
+    """Events that occurred from `since` on and before `until`; None = whenever.
 
     `earlier`: also those from before the endpoint was made.
     """
 
     since: datetime
-    until: datetime
+    until: datetime | None = None
     earlier: bool = False
 
 
@@ -50,6 +50,14 @@ def lacking(
     never = Q(here__isnull=True, replay_of__isnull=True, fanned_out_at__isnull=False)
     if not window.earlier:
         never &= Q(recorded_at__gte=endpoint.created_at)
-    rows = rows.filter(occurred_at__gte=window.since, occurred_at__lt=window.until)
+    rows = rows.filter(occurred_at__gte=window.since)
+    if window.until is not None:
+        rows = rows.filter(occurred_at__lt=window.until)
     rows = rows.annotate(here=FilteredRelation("deliveries", condition=here)).filter(dead | never)
     return rows.annotate(delivery_key=F("here__pk")).defer("body")
+
+
+def delivery_key(event: Event) -> int | None:
+    """Return the key of the dead delivery of an event that `lacking` found; None: it never had one."""
+    key: int | None = event.delivery_key  # type: ignore[attr-defined]
+    return key

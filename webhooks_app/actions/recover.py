@@ -17,7 +17,7 @@ from .eligible import Eligible
 from .faults import Faults
 from .job_steps import BATCH, Portion, Written, moment_of
 from .key_ranges import walk
-from .lacking import HAS_BODY, RECOVERED, Window, lacking
+from .lacking import HAS_BODY, RECOVERED, Window, delivery_key, lacking
 from .replay_selection import check_window
 from .scope import get_endpoint
 
@@ -31,7 +31,7 @@ def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetim
 
     Args:
         since: of `occurred_at`.
-        until: before which; default: now.
+        until: before which; default: all that is recorded by now.
 
     Raises:
         InvalidRequest: bad values, or more than a million events.
@@ -68,14 +68,13 @@ def _begin(
         raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then recover.")
     now = clock.db_now(alias)
     eligible = Eligible(alias, fresh, now)
-    window = Window(
-        since=max(since or eligible.since, eligible.since), until=min(until or now, now), earlier=earlier
-    )
+    # The clocks of those who emit may be ahead: what is recorded later, the last key leaves out.
+    window = Window(since=max(since or eligible.since, eligible.since), until=until, earlier=earlier)
     total = _count(eligible, fresh, window)
     jobs.check_total(total, "from" if earlier else "since")
     params = {
         "since": window.since.isoformat(),
-        "until": window.until.isoformat(),
+        "until": until and until.isoformat(),
         "earlier": earlier,
         "last": Event.objects.using(alias).aggregate(last=Max("pk"))["last"] or 0,
     }
@@ -121,7 +120,7 @@ class RecoverSteps:
         ordering = orderings[key]
         if ordering is None:
             return Written(stop="webhook_disabled")
-        places = [Place.of(event, ordering, event.delivery_key) for event in portion.rows]
+        places = [Place.of(event, ordering, delivery_key(event)) for event in portion.rows]
         queued = requeue.queue(tx, key, places, priority=requeue.BULK, now=now)
         skipped = portion.skipped + len(places) - queued
         return Written(queued, skipped, {key} if queued else set())
@@ -129,5 +128,5 @@ class RecoverSteps:
 
 def _window(job: Job, eligible: Eligible) -> Window:
     """Return the window of the job; its beginning may have left the retention since."""
-    since = max(moment_of(job.params, "since"), eligible.since)
+    since = max(moment_of(job.params, "since") or eligible.since, eligible.since)
     return Window(since=since, until=moment_of(job.params, "until"), earlier=bool(job.params["earlier"]))

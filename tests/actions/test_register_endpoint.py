@@ -199,6 +199,7 @@ def test_two_at_once_cannot_both_take_the_last_place(network):
 
 
 def test_the_same_url_twice_is_allowed_and_told():
+    """B037"""
     first = register_endpoint(tenant(), url=URL, events=["*"])
     again = register_endpoint(tenant(), url="https://HOOKS.customer.com:443/in", events=["*"])
     other = register_endpoint(tenant(), url="https://hooks.customer.com/other", events=["*"])

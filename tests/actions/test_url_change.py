@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from tests.actions.builders import make_delivery, tenant
+from tests.actions.builders import make_delivery, tenant, together
 from tests.actions.receiving import Receiver
 from webhooks_app.actions import test_send as sending
 from webhooks_app.actions.delete_endpoint import delete_endpoint
@@ -187,3 +187,12 @@ def test_without_the_choice_a_new_url_is_used_at_once(endpoint: Endpoint, networ
     network(URL_CHANGE="keep")
     move(endpoint)
     assert state().enabled
+
+
+@pytest.mark.pg
+@pytest.mark.django_db(transaction=True)
+def test_several_tests_at_once_enable_once(moved: Endpoint) -> None:
+    results = together(*[lambda: sending.test_send(tenant(), moved)] * 4)
+    assert [result.status for result in results] == ["succeeded"] * 4
+    assert state().enabled
+    assert audited().count("webhook.enabled") == 1

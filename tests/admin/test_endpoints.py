@@ -73,6 +73,19 @@ def test_a_refused_value_is_told_at_its_field(boss: Client, changes: dict[str, s
     assert not Endpoint.objects.exists()
 
 
+def test_the_same_url_twice_is_allowed_and_told(boss: Client) -> None:
+    """B037"""
+    first = rows.endpoint(url=NEW["url"], tenant_id="birch")
+    rows.endpoint(url=NEW["url"], tenant_id="oak")
+    answer = boss.post(ADD, form(boss, ADD, **{**NEW, "url": "https://NEW.customer.com:443/in"}))
+    [told] = [str(message) for message in answer.context["messages"]]
+    assert told.endswith(f": {first.public_id}")
+    assert Endpoint.objects.count() == 3
+    assert not list(
+        boss.post(ADD, form(boss, ADD, **{**NEW, "url": "https://b.customer.com/"})).context["messages"]
+    )
+
+
 def test_no_events_and_no_identities_mean_nothing_is_received(boss: Client) -> None:
     boss.post(ADD, form(boss, ADD, **{**NEW, "events": "", "identity_ids": "[]"}))
     [made] = Endpoint.objects.all()

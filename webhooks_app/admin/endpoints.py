@@ -30,6 +30,7 @@ from .endpoint_forms import LIMITS, RegisterForm, UpdateForm
 from .endpoint_verbs import VERBS, outcome, verb_page
 from .health_columns import HEALTH, WORK, HealthColumns
 
+SAME_URL = "Others of the same owner have this URL, so it receives what they receive as well:"
 MAX_SWITCHED = 100
 MAX_TESTED = 5
 
@@ -137,6 +138,8 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
             else:
                 endpoint = registered.endpoint
                 self.log_addition(request, endpoint, [{"added": {}}])
+                if registered.same_url:
+                    messages.warning(request, f"{SAME_URL} {', '.join(registered.same_url)}")
                 return action_pages.shown_once(
                     self, request, obj=endpoint, what="secret", secret=registered.secret
                 )

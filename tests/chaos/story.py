@@ -4,7 +4,9 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from scripts.services import Postgres, Redis
@@ -16,6 +18,7 @@ from tests.e2e.stage import QUICK, Stage
 
 # A claim of the stage lasts three seconds; a process may be late by a few more on a busy machine.
 EXPLAINS_SECONDS = 8.0
+RATE, BURST = 200, 50
 
 
 class Emitter(Process):
@@ -38,6 +41,7 @@ def seed() -> int:
 
 def scripts_for(chance: random.Random) -> dict[str, Callable[[Post], Reply]]:
     """Return how the receivers behave: quick, slow, failing, hanging, hanging up, and asking for silence."""
+    requests = count()
     return {
         "quick": lambda post: Reply(),
         "slow": lambda post: Reply(delay=0.4),
@@ -48,7 +52,25 @@ def scripts_for(chance: random.Random) -> dict[str, Callable[[Post], Reply]]:
             Reply(429, headers={"Retry-After": "1"}) if chance.random() < 0.02 else Reply(delay=0.01)
         ),
         "narrow": lambda post: Reply(delay=0.05),
+        "ordered": lambda post: Reply(500 if chance.random() < 0.005 else 200),
+        "by_owner": lambda post: Reply(500 if chance.random() < 0.02 else 200),
+        "tripping": lambda post: Reply(500 if next(requests) % 40 < 4 else 200),
+        "limited": lambda post: Reply(),
     }
+
+
+def fields_of(name: str) -> dict[str, Any]:
+    """Return how an endpoint is registered."""
+    policy = {**QUICK, "waits": [1] * 29}
+    breaker = {"failures": 3, "open_seconds": 1, "probe_seconds": 1, "probes": 2, "probes_to_half_open": 0}
+    fields = {
+        "narrow": {"max_in_flight": 3},
+        "ordered": {"ordering": "fifo", "max_in_flight": 1},
+        "by_owner": {"ordering": "subject"},
+        "limited": {"rate_limit": {"per_second": RATE, "burst": BURST}},
+        "tripping": {"policy_overrides": {**policy, "breaker": {**breaker, "successes_to_close": 1}}},
+    }
+    return {"policy_overrides": policy, **fields.get(name, {})}
 
 
 def tell(
@@ -72,8 +94,7 @@ def tell(
     endpoints = scripts_for(random.Random(number))
     for name, script in endpoints.items():
         stage.receiver.on(name, script)
-        limits = {"max_in_flight": 3} if name == "narrow" else {}
-        stage.endpoint(name, policy_overrides={**QUICK, "waits": [1] * 29}, **limits)
+        stage.endpoint(name, **fields_of(name))
     started = [stage.worker(wait=False, **options) for _ in range(workers)]
     for worker in started:
         worker.await_ready().supervise()
@@ -112,6 +133,32 @@ def _judge(stage: Stage, monkey: Monkey, confirmed: set[str], endpoints: int) ->
     # A process that froze between its last check and the request may overlap with its successor.
     assert stage.receiver.peak["/narrow"] <= 3 + 3 * (monkey.acts["sleep"] + monkey.acts["nap"])
     _check_sequences()
+    check_order(stage.receiver.at("ordered"), "")
+    for (lane,) in rows("SELECT DISTINCT lane FROM webhooks_app_delivery WHERE lane <> ''"):
+        check_order(stage.receiver.at("by_owner"), lane)
+    _check_rate([post.at for post in stage.receiver.at("limited")], monkey)
+
+
+def check_order(posts: Sequence[Post], lane: str) -> None:
+    """No event of a lane is sent before each of its predecessors was."""
+    first: dict[str, float] = {}
+    for post in posts:
+        first.setdefault(post.event_id, post.at)
+    found = rows(
+        """SELECT e.public_id FROM webhooks_app_delivery d JOIN webhooks_app_event e ON e.id = d.event_id
+        WHERE d.lane = %s ORDER BY d.position""",
+        lane,
+    )
+    moments = [first[row[0]] for row in found if row[0] in first]
+    assert moments == sorted(moments), f"lane {lane!r} was overtaken"
+
+
+def _check_rate(moments: Sequence[float], monkey: Monkey) -> None:
+    """Over any ten seconds; tokens are taken with the claim, so what is frozen after it comes late."""
+    late = BURST * (1 + monkey.acts["sleep"] + monkey.acts["nap"])
+    for start, at in enumerate(moments):
+        within = bisect_right(moments, at + 10.0) - start
+        assert within <= 10 * RATE + 2 * BURST + late
 
 
 def _check_sequences() -> None:

@@ -9,7 +9,7 @@ from django.core.checks import run_checks
 from . import conf
 from .pipeline import runner
 from .pipeline.engine import shut_down
-from .pipeline.queue import DELIVER, FAN_OUT, PRUNE, TICK
+from .pipeline.queue import DELIVER, EXPIRES, FAN_OUT, PRUNE, RUN_JOBS, TICK
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
@@ -43,6 +43,18 @@ def prune() -> None:
     from .actions.prune import prune as remove_old
 
     remove_old(max_seconds=PRUNE_SECONDS)
+
+
+@shared_task(name=RUN_JOBS, ignore_result=True, acks_late=False)
+def run_jobs(baton: int | None = None) -> None:
+    """Do a slice of the recovery jobs and queue the next one at the tail, so that others get their turn."""
+    from .actions.job_relay import run_slice
+
+    following = run_slice(baton)
+    if following is not None:
+        settings = conf.current()
+        queue = settings.BULK_QUEUE_NAME or settings.QUEUE_NAME
+        run_jobs.apply_async((following,), queue=queue, expires=EXPIRES, retry=False)
 
 
 @signals.worker_process_shutdown.connect(dispatch_uid="webhooks_app.drain")

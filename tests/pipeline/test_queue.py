@@ -143,7 +143,11 @@ def test_a_broker_that_is_not_there(other_app: celery.Celery):
 
 def test_the_hosts_periodic_tasks(other_app: celery.Celery):
     other_app.conf.beat_schedule = beat_schedule()
-    assert queue.scheduled_tasks() == {"webhooks_app.tick", "webhooks_app.prune"}
+    assert queue.scheduled_tasks() == {
+        "webhooks_app.tick",
+        "webhooks_app.run_jobs",
+        "webhooks_app.prune",
+    }
     other_app.conf.beat_schedule = {}
     assert queue.scheduled_tasks() == frozenset()
     other_app.conf.beat_scheduler = "django_celery_beat.schedulers:DatabaseScheduler"

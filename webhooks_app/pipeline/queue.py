@@ -16,6 +16,7 @@ FAN_OUT = "webhooks_app.fan_out"
 DELIVER = "webhooks_app.deliver"
 TICK = "webhooks_app.tick"
 PRUNE = "webhooks_app.prune"
+RUN_JOBS = "webhooks_app.run_jobs"
 
 # A hint that nobody read for this long says nothing new: the tick has looked meanwhile.
 EXPIRES = 60.0

@@ -9,16 +9,18 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from ...actions.prune import prune
+from ...actions.run_jobs import run_jobs
 from ...pipeline import local
 
 logger = logging.getLogger("webhooks_app.pipeline")
 
+JOBS_EVERY = 1.0
 PRUNE_EVERY = 3600.0
 PRUNE_SECONDS = 60.0
 
 
 class Command(BaseCommand):
-    """Fan out, deliver, tick and prune until SIGTERM or Ctrl-C."""
+    """Fan out, deliver, tick, recover and prune until SIGTERM or Ctrl-C."""
 
     help = "Deliver webhooks in this process, without Celery or a broker. Several may run at once."
 
@@ -38,10 +40,21 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+        threading.Thread(target=_run_jobs, args=(stop,), name="webhooks-jobs", daemon=True).start()
         threading.Thread(target=_prune_hourly, args=(stop,), name="webhooks-prune", daemon=True).start()
         self.stderr.write("Delivering webhooks; stop with Ctrl-C or SIGTERM.")
         if not local.run(stop, interval=interval):
             raise CommandError("some requests were not recorded in time; they are sent again")
+
+
+def _run_jobs(stop: threading.Event) -> None:
+    while not stop.wait(JOBS_EVERY):
+        try:
+            run_jobs(stopping=stop.is_set)
+        except Exception:  # whatever it is, the deliveries go on and the next look tries again
+            logger.exception("looking for jobs failed")
+            connections.close_all()
+    connections.close_all()
 
 
 def _prune_hourly(stop: threading.Event) -> None:

@@ -1,0 +1,93 @@
+"""The relay of slices: one at a time, begun again when it was lost, and its messages."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.actions.builders import OPERATOR, make_delivery, make_endpoint
+from webhooks_app import beat_schedule, tasks
+from webhooks_app.actions import job_relay
+from webhooks_app.actions.bulk_retry import bulk_retry
+from webhooks_app.actions.job_relay import run_slice
+from webhooks_app.core.states import EXHAUSTED
+from webhooks_app.models import Job, PipelineLock
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def job() -> Job:
+    make_delivery(make_endpoint(), state=EXHAUSTED)
+    return bulk_retry(OPERATOR)
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Let every slice leave something; return the slices' seconds."""
+    slices: list[float] = []
+    monkeypatch.setattr(job_relay, "run_jobs", lambda *, max_seconds: slices.append(max_seconds) or True)
+    return slices
+
+
+def test_without_jobs_nothing_is_begun():
+    assert run_slice(None) is None
+    assert not PipelineLock.objects.filter(name="jobs").exists()
+
+
+def test_a_relay_does_the_jobs_and_ends(job):
+    assert run_slice(None) is None
+    job.refresh_from_db()
+    assert job.state == "succeeded"
+    assert PipelineLock.objects.get(name="jobs").value == 0
+
+
+def test_only_one_relay_runs_however_often_it_is_begun(job, endless):
+    first = run_slice(None)
+    assert first is not None
+    assert [run_slice(None) for _ in range(3)] == [None, None, None]
+    second = run_slice(first)
+    assert second > first
+    # A message that comes twice is not two relays.
+    assert run_slice(first) is None
+    assert run_slice(second) is not None
+    assert len(endless) == 3
+
+
+def test_a_relay_that_was_lost_is_begun_anew_and_the_old_one_ends(job, endless):
+    lost = run_slice(None)
+    PipelineLock.objects.filter(name="jobs").update(value=1)
+    assert run_slice(None) is not None
+    assert run_slice(lost) is None
+
+
+def test_it_waits_some_seconds_before_it_believes_so(job, endless, monkeypatch):
+    run_slice(None)
+    later = timezone.now() + timedelta(seconds=14)
+    monkeypatch.setattr(job_relay.clock, "db_now", lambda alias: later)
+    assert run_slice(None) is None
+    monkeypatch.setattr(job_relay.clock, "db_now", lambda alias: later + timedelta(seconds=2))
+    assert run_slice(None) is not None
+
+
+@pytest.mark.parametrize("queue", [None, "webhooks.bulk"])
+def test_the_next_slice_goes_to_the_tail_of_the_bulk_queue(queue, job, endless, settings, monkeypatch):
+    settings.WEBHOOKS = {**settings.WEBHOOKS, "BULK_QUEUE_NAME": queue}
+    sent: list[Any] = []
+    monkeypatch.setattr(tasks.run_jobs, "apply_async", lambda args, **options: sent.append((args, options)))
+    tasks.run_jobs()
+    ((args, options),) = sent
+    assert options["queue"] == (queue or "webhooks")
+    tasks.run_jobs(*args)
+    tasks.run_jobs(*args)
+    assert len(sent) == 2
+    Job.objects.update(state="succeeded")
+
+
+def test_beat_asks_every_few_seconds():
+    entry = beat_schedule()["webhooks-jobs"]
+    assert entry["task"] == tasks.run_jobs.name
+    assert entry["options"]["queue"] == "webhooks"
+    assert entry["options"]["expires"] <= entry["schedule"] == 5.0
+    assert beat_schedule(bulk_queue="webhooks.bulk")["webhooks-jobs"]["options"]["queue"] == "webhooks.bulk"

@@ -1,0 +1,59 @@
+"""The relay of slices in which Celery's workers do the jobs: one at a time, whoever starts it how often."""
+
+from datetime import timedelta
+
+from django.db.models import QuerySet
+
+from .. import conf
+from ..models import Job, PipelineLock
+from ..pipeline import clock
+from .jobs import OPEN
+from .run_jobs import run_jobs
+
+LOCK = "jobs"
+# Short, for a worker's process takes no other task meanwhile.
+SLICE = 0.5
+# A relay of which nobody has heard for so long was lost with its worker or its message.
+PATIENCE = timedelta(seconds=15)
+
+
+def run_slice(baton: int | None) -> int | None:
+    """Work on the open jobs for a moment.
+
+    Args:
+        baton: what the slice before returned; None to begin a relay, which only works while there is none.
+
+    Returns:
+        The baton for the next slice; None when there is nothing left, or somebody else has the relay.
+    """
+    alias = conf.current().DATABASE
+    if baton is None and not Job.objects.using(alias).filter(state__in=OPEN).exists():
+        return None
+    taken = _take(alias, baton)
+    if taken is None or run_jobs(max_seconds=SLICE):
+        return taken
+    # Nothing is left, or workers that died hold it: the next call begins a new relay.
+    _locks(alias).filter(value=taken).update(value=0)
+    return None
+
+
+def _take(alias: str, baton: int | None) -> int | None:
+    """Take the relay over and return the new baton: the moment, in ms, from which on it counts as lost."""
+    now = clock.db_now(alias)
+    following = _millis((now + PATIENCE).timestamp())
+    if baton is not None:
+        mine = {"value": baton}
+        # Two slices of one millisecond are two all the same.
+        following = max(following, baton + 1)
+    else:
+        PipelineLock.objects.using(alias).bulk_create([PipelineLock(name=LOCK)], ignore_conflicts=True)
+        mine = {"value__lt": _millis(now.timestamp())}
+    return following if _locks(alias).filter(**mine).update(value=following) else None
+
+
+def _locks(alias: str) -> QuerySet[PipelineLock]:
+    return PipelineLock.objects.using(alias).filter(name=LOCK)
+
+
+def _millis(seconds: float) -> int:
+    return int(seconds * 1000)

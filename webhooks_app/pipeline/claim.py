@@ -11,7 +11,7 @@ from ..core.states import DEAD_LETTERED, EXPIRED
 from .arrays import literal
 from .dialect import Dialect
 from .gates import Gate
-from .lanes import Lane, Row, park, promote, read_heads
+from .lanes import STRICT, Lane, Row, park, promote, read_heads
 from .transactions import Tx
 from .work import Ended, Job, Unit
 
@@ -61,7 +61,7 @@ def candidates(tx: Tx, sizes: Mapping[int, int], gates: Mapping[int, Gate], now:
     for row in _rows(tx, sizes, tx.dialect.time(now)):
         job = _job(row, gates[row[1]])
         if row[13] == ORDERED:
-            lanes[job.endpoint_id, job.lane or ""] = None
+            lanes[job.endpoint_id, job.lane or STRICT] = None
         elif end := _end_of(job, gates[job.endpoint_id], seconds):
             late.setdefault(end, []).append(job)
         else:
@@ -93,32 +93,32 @@ def _add_chains(
     *,
     late: dict[str, list[Job]],
 ) -> None:
-    heads = read_heads(tx, lanes, _columns(tx.dialect), now)
-    blocked: list[tuple[int, str, int]] = []
-    for (endpoint_id, lane), rows in heads.items():
-        chain = _chain(rows, gates[endpoint_id], now.timestamp(), late=late)
+    blocked: list[Lane] = []
+    for lane, rows in read_heads(tx, lanes, _columns(tx.dialect), now).items():
+        chain, blocker = _chain(rows, gates[lane[0]], now.timestamp(), late=late)
         if chain:
             found.add(chain, ORDERED)
-        elif rows[0].is_leased:
-            found.waiting.add(endpoint_id)
-        if not chain and lane:
-            blocked.append((endpoint_id, lane, rows[0].position))
-    if park(tx, blocked, now):
-        found.parked |= {endpoint_id for endpoint_id, _, _ in blocked}
+        elif blocker is not None:
+            blocked.append(lane)
+            if blocker.is_leased:
+                found.waiting.add(lane[0])
+    found.parked |= park(tx, blocked, now)
 
 
-def _chain(rows: Sequence[Row], gate: Gate, now: float, *, late: dict[str, list[Job]]) -> Unit:
-    """Return the jobs of a lane that may go now, one after another."""
+def _chain(
+    rows: Sequence[Row], gate: Gate, now: float, *, late: dict[str, list[Job]]
+) -> tuple[Unit, Row | None]:
+    """Return the jobs of a lane that may go now, one after another, and the row that the rest waits for."""
     chain: list[Job] = []
     for row in rows:
         if row.is_later or row.is_leased:
-            break
+            return tuple(chain), row
         job = _job(row.columns, gate)
         if end := _end_of(job, gate, now):
             late.setdefault(end, []).append(job)
         else:
             chain.append(job)
-    return tuple(chain)
+    return tuple(chain), None
 
 
 def _columns(dialect: Dialect) -> str:
@@ -177,8 +177,11 @@ def end_of_life(tx: Tx, gates: Sequence[Gate], now: datetime) -> tuple[list[Ende
             [gate.endpoint_id, tx.dialect.time(now), tx.dialect.time(now), ENDS_AT_ONCE],
         )
         jobs = [_job(row, gate) for row in tx.rows()]
-        ended.extend(_end(tx, jobs, now, state=DEAD_LETTERED, error=error, promoted=ENDS_AT_ONCE))
-        if len(jobs) == ENDS_AT_ONCE:
+        lanes = {job.lane for job in jobs if job.lane is not None}
+        most = ENDS_AT_ONCE // max(1, len(lanes))
+        ended.extend(_end(tx, jobs, now, state=DEAD_LETTERED, error=error, promoted=most))
+        # What was parked in its lanes has come due now.
+        if len(jobs) == ENDS_AT_ONCE or lanes:
             unfinished.add(gate.endpoint_id)
     return ended, frozenset(unfinished)
 
@@ -195,7 +198,8 @@ def _end(
         finished_at = %s, due_at = NULL, lease_token = NULL, lease_until = NULL WHERE {condition}""",
         [str(state), error, tx.dialect.time(now), *ids],
     )
-    promote(tx, {(job.endpoint_id, job.lane) for job in jobs if job.lane}, now, most=promoted)
+    lanes = {(job.endpoint_id, job.lane) for job in jobs if job.lane is not None}
+    promote(tx, lanes, now, most=promoted)
     return [
         Ended(
             job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred, job.created

@@ -1,9 +1,9 @@
 """Lanes: deliveries that go one after another, oldest position first.
 
 A lease takes the oldest rows of a lane as a chain that one sender works through. A lane is blocked while its
-head waits for its next attempt or is being sent; rows of a subject's lane that came due behind it are parked
-(`due_at` NULL), so that they do not hide the due rows of others. The lane '' of a strictly ordered endpoint
-parks nothing: there is nobody to hide.
+head waits for its next attempt or is being sent; rows that came due behind it are parked (`due_at` NULL), so
+that they do not hide the due rows of other lanes. A strictly ordered endpoint has no other lane, so there
+nothing is parked, but for what a change of its ordering has left.
 
 Invariant: the pending row of a lane with the lowest position has a `due_at`.
 """
@@ -18,28 +18,34 @@ from .transactions import Tx
 
 Lane: TypeAlias = tuple[int, str]
 
+STRICT = ""
+
 CHAIN = 50
 PARKED_AT_ONCE = 500
 
 _ORDER = "state = 'pending' AND lane IS NOT NULL"
-_HEADS = """SELECT {columns}, position, lane, COALESCE(due_at > %s, FALSE), COALESCE(lease_until >= %s, FALSE)
+_HEADS = """SELECT {columns}, lane, COALESCE(due_at > %s, FALSE), COALESCE(lease_until >= %s, FALSE)
 FROM webhooks_app_delivery WHERE endpoint_id = {endpoint} AND lane = {lane} AND {order}
 ORDER BY position LIMIT %s"""
-_BEHIND = """SELECT id FROM webhooks_app_delivery WHERE endpoint_id = {endpoint} AND lane = {lane}
-AND position > {position} AND {order} AND due_at <= %s AND lease_token IS NULL ORDER BY position LIMIT %s"""
+# Of the due range, not of the lane, which may have a million parked rows. What a worker that died held comes
+# too: a claim that has lapsed hides others like any due row.
+_DUE = """SELECT id, endpoint_id, lane FROM webhooks_app_delivery WHERE endpoint_id = {endpoint}
+AND priority = 3 AND state = 'pending' AND due_at <= %s AND (lease_until IS NULL OR lease_until < %s)
+ORDER BY due_at, id LIMIT %s"""
+_OTHERS = """SELECT endpoint_id FROM webhooks_app_delivery WHERE endpoint_id = {endpoint} AND lane > ''
+AND {order} ORDER BY lane LIMIT 1"""
 _FIRST = """SELECT id, endpoint_id, due_at FROM webhooks_app_delivery WHERE endpoint_id = {endpoint}
 AND lane = {lane} AND {order} ORDER BY position LIMIT %s"""
 _MANY = "SELECT d.* FROM unnest({arrays}) AS q({names}) CROSS JOIN LATERAL ({question}) d"
-_NAMES = ("endpoint", "lane", "position")
-_KINDS = ("bigint", "text", "bigint")
+_NAMES = ("endpoint", "lane")
+_KINDS = ("bigint", "text")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A pending row of a lane: the columns asked for, its place, and what keeps it from being sent."""
+    """A pending row of a lane: the columns asked for, and what keeps it from being sent."""
 
     columns: tuple[Any, ...]
-    position: int
     is_later: bool
     is_leased: bool
 
@@ -50,24 +56,31 @@ def read_heads(tx: Tx, lanes: Sequence[Lane], columns: str, now: datetime) -> di
     found: dict[Lane, list[Row]] = {}
     question = _HEADS.replace("{columns}", columns)
     for row in _ask(tx, question, lanes, before=(moment, moment), after=(CHAIN,)):
-        *asked, position, lane, is_later, is_leased = row
-        each = Row(tuple(asked), position, bool(is_later), bool(is_leased))
+        *asked, lane, is_later, is_leased = row
+        each = Row(tuple(asked), bool(is_later), bool(is_leased))
         found.setdefault((asked[1], lane), []).append(each)
     return found
 
 
-def park(tx: Tx, heads: Sequence[tuple[int, str, int]], now: datetime) -> int:
-    """Take what is due behind blocked heads (endpoint, lane, position) out of the due range.
+def park(tx: Tx, blocked: Collection[Lane], now: datetime) -> set[int]:
+    """Take what is due in these lanes out of the due range, because nothing of it may be sent now.
 
     Returns:
-        How many rows; PARKED_AT_ONCE per lane at most.
+        The endpoints whose rows were parked; there may be more where they came from.
     """
-    rows = _ask(tx, _BEHIND, heads, after=(tx.dialect.time(now), PARKED_AT_ONCE)) if heads else []
-    ids = sorted(row[0] for row in rows)
-    if ids:
-        condition, values = tx.dialect.among("id", ids)
+    strict = [(endpoint_id,) for endpoint_id, lane in blocked if lane == STRICT]
+    mixed = {row[0] for row in _ask(tx, _OTHERS, strict)}
+    hiding = {lane for lane in blocked if lane[1] != STRICT or lane[0] in mixed}
+    endpoints = sorted({endpoint_id for endpoint_id, _ in hiding})
+    # Each time at least as many as a lease looks at, or those would be looked at again.
+    most = max(CHAIN, PARKED_AT_ONCE // max(1, len(endpoints)))
+    moment = tx.dialect.time(now)
+    due = _ask(tx, _DUE, [(each,) for each in endpoints], after=(moment, moment, most))
+    rows = [row for row in due if (row[1], row[2]) in hiding]
+    if rows:
+        condition, values = tx.dialect.among("id", sorted(row[0] for row in rows))
         tx.execute(f"UPDATE webhooks_app_delivery SET due_at = NULL WHERE {condition}", values)
-    return len(ids)
+    return {row[1] for row in rows}
 
 
 def promote(tx: Tx, lanes: Collection[Lane], now: datetime, *, most: int = 1) -> set[int]:
@@ -78,10 +91,7 @@ def promote(tx: Tx, lanes: Collection[Lane], now: datetime, *, most: int = 1) ->
     Returns:
         The endpoints that have a row due now because of it.
     """
-    parking = sorted({lane for lane in lanes if lane[1]})
-    if not parking:
-        return set()
-    parked = [row for row in _ask(tx, _FIRST, parking, after=(most,)) if row[2] is None]
+    parked = [row for row in _ask(tx, _FIRST, sorted(set(lanes)), after=(most,)) if row[2] is None]
     if parked:
         condition, values = tx.dialect.among("id", sorted(row[0] for row in parked))
         tx.execute(
@@ -101,17 +111,19 @@ def _ask(
 ) -> list[tuple[Any, ...]]:
     """Put a question about each lane, in one statement where the database can.
 
-    Its marks are those of `before`, the lane's own (endpoint, lane, position), and `after`.
+    Its marks are those of `before`, the lane's own (endpoint, lane), and `after`.
     """
+    if not about:
+        return []
     width = len(about[0])
     if tx.dialect.lateral:
-        asked = question.format(endpoint="q.endpoint", lane="q.lane", position="q.position", order=_ORDER)
+        asked = question.format(endpoint="q.endpoint", lane="q.lane", order=_ORDER)
         arrays = ", ".join(f"%s::{kind}[]" for kind in _KINDS[:width])
         statement = _MANY.format(arrays=arrays, names=", ".join(_NAMES[:width]), question=asked)
         columns = zip(_KINDS, zip(*about, strict=True), strict=False)
         tx.execute(statement, [*(literal(kind, column) for kind, column in columns), *before, *after])
         return tx.rows()
-    statement = question.format(endpoint="%s", lane="%s", position="%s", order=_ORDER)
+    statement = question.format(endpoint="%s", lane="%s", order=_ORDER)
     rows: list[tuple[Any, ...]] = []
     for lane in about:
         tx.execute(statement, [*before, *lane, *after])

@@ -111,7 +111,8 @@ def _follow_up(
     outcomes = _by_endpoint(recorded.attempts)
     apply_outcomes(states, outcomes, lease.gates, _probes(tx, lease, states), now)
     _finish_probes(lease, recorded, released, states)
-    lanes = {(job.endpoint_id, job.lane) for job in _jobs(recorded.attempts, released) if job.lane}
+    jobs = _jobs(recorded.attempts, released)
+    lanes = {(job.endpoint_id, job.lane) for job in jobs if job.lane is not None}
     recorded.wake = wake_starved(states) | promote(tx, lanes, now)
     recorded.wake |= {done.job.endpoint_id for done in released if done.content}
     recorded.later = wake_later(states, recorded.attempts, now)

@@ -102,7 +102,7 @@ def _probed(breaker: Breaker, facts: BreakerFacts, health: Health, at: datetime)
     if breaker.probes_to_half_open == 0:
         if health == "success":
             return facts
-        return replace(facts, successes=0, probe_at=_later(at, breaker.open_seconds))
+        return replace(facts, probe_at=_later(at, breaker.open_seconds))
     if health == "failure":
         return replace(facts, successes=0, probe_at=_later(at, breaker.probe_seconds))
     successes = facts.successes + 1

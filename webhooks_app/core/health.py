@@ -64,7 +64,7 @@ def progress(rule: AutoDisable, facts: HealthFacts, now: datetime) -> float:
     so that neither a burst within minutes nor a rarely used endpoint is disabled.
     """
     start, last = facts.failing_from or facts.first_failure_at, facts.last_failure_at
-    if start is None or facts.consecutive < 1:
+    if start is None:
         return 0.0
     if rule.start_span and (last is None or last - start < timedelta(seconds=rule.start_span)):
         return 0.0

@@ -35,7 +35,7 @@ TROUBLE = {
     "failed": 2,
     "dead_lettered": 5,
     "owner": "node-1-3f2a9c1b",
-    "owner_until": timezone.now() + timedelta(hours=1),
+    "owner_until": timezone.now() + timedelta(days=1),
 }
 COUNTS = "1,204 / 3 / 2 / 5"
 
@@ -88,7 +88,7 @@ def test_the_page_tells_all_of_it(boss: Client) -> None:
         "now 480 ms, p50 40 ms, p95 15,000 ms, p99 15,000 ms",
         "1× timeout, ",
         "node-1-3f2a9c1b",
-        "1, due for 100 s",
+        "1, due for 1",
         COUNTS,
         "timeout, 2026-10-01 12:30",
     ):

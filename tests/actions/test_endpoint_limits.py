@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from tests.actions.builders import OPERATOR, URL, make_endpoint, tenant
+from tests.actions.builders import OPERATOR, URL, make_delivery, make_endpoint, tenant
 from webhooks_app.actions.register_endpoint import register_endpoint
 from webhooks_app.actions.update_endpoint import update_endpoint
 from webhooks_app.exceptions import InvalidRequest
-from webhooks_app.models import AuditEntry, Endpoint
+from webhooks_app.models import AuditEntry, Delivery, Endpoint
 
 pytestmark = pytest.mark.django_db
 
@@ -172,6 +172,15 @@ def test_an_order_that_does_not_fit_keeps_nobody_from_changing_something_else():
     row = make_endpoint()
     Endpoint.objects.update(ordering="fifo", max_in_flight=5)
     assert update_endpoint(tenant(), row, {"description": "new"}).description == "new"
+
+
+def test_open_deliveries_keep_the_order_they_have():
+    row = make_endpoint()
+    make_delivery(row)
+    make_delivery(row, lane="1:a", due_at=None, priority=3)
+    before = list(Delivery.objects.order_by("pk").values())
+    update_endpoint(tenant(), row, {"ordering": "fifo", "max_in_flight": 1})
+    assert list(Delivery.objects.order_by("pk").values()) == before
 
 
 def test_another_policy_brings_no_other_order():

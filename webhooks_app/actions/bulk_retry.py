@@ -16,7 +16,7 @@ from ..pipeline.requeue import Place, Waiting
 from ..pipeline.transactions import Tx
 from . import jobs
 from .actor import WEBHOOKS_MANAGE, Actor, require
-from .eligible import Eligible
+from .eligible import COLUMNS, Eligible
 from .faults import Faults
 from .job_steps import BATCH, Portion, Written, moment_of
 from .key_ranges import walk
@@ -28,6 +28,7 @@ from .tenancy import retention
 
 _DEFAULT = Q(state__in=[str(state) for state in RECOVERED], first_delivered_at__isnull=True)
 _HAS_BODY = Q(event__body__isnull=False) | Q(event__outbox_id__isnull=False)
+_COLUMNS = ("endpoint_id", "state", "lane", *(f"event__{name}" for name in COLUMNS))
 STATUSES: Mapping[str, Q] = {
     "dead": REPLAYED["dead"],
     "failed": REPLAYED["failed"],
@@ -135,8 +136,7 @@ class RetrySteps:
         rows = _of_job(alias, job)
         if rows is None:
             return Portion((), job.cursor, is_last=True)
-        selected = _selected(rows.filter(_HAS_BODY), job.params)
-        selected = selected.select_related("endpoint", "event").defer("event__body")
+        selected = _selected(rows.filter(_HAS_BODY), job.params).select_related("event").only(*_COLUMNS)
 
         def read(low: int, high: int, limit: int) -> list[Delivery]:
             return list(selected.filter(pk__gt=low, pk__lte=high).order_by("pk")[:limit])
@@ -177,11 +177,9 @@ def _of_job(alias: str, job: Job) -> QuerySet[Delivery] | None:
 
 def _eligible(alias: str, rows: Sequence[Delivery]) -> list[Delivery]:
     now, kept = clock.db_now(alias), retention(alias)
-    rules = {
-        row.endpoint_id: Eligible(alias, row.endpoint, now, kept=kept)
-        for row in {row.endpoint_id: row for row in rows}.values()
-    }
-    return [row for row in rows if rules[row.endpoint_id].takes(row.event)]
+    endpoints = Endpoint.objects.using(alias).in_bulk({row.endpoint_id for row in rows})
+    rules = {key: Eligible(alias, endpoint, now, kept=kept) for key, endpoint in endpoints.items()}
+    return [row for row in rows if row.endpoint_id in rules and rules[row.endpoint_id].takes(row.event)]
 
 
 def _queue(tx: Tx, endpoint_id: int, ordering: str, rows: list[Delivery], *, now: datetime) -> int:

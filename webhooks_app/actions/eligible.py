@@ -9,6 +9,20 @@ from ..core.matching import NEVER_FANNED_OUT, EventFacts, Subscription, wants
 from ..models import Endpoint, Event
 from .tenancy import Retention, retention
 
+# What judging an event and queueing it takes; a body is never among it.
+COLUMNS = (
+    "type",
+    "tenant_id",
+    "partner_id",
+    "identity_id",
+    "owner_kind",
+    "owner_id",
+    "environment",
+    "occurred_at",
+    "expires_at",
+    "about_endpoint_id",
+)
+
 
 class Eligible:
     """The events that one endpoint may be given at `now`.

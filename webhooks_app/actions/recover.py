@@ -13,7 +13,7 @@ from ..pipeline.requeue import Place
 from ..pipeline.transactions import Tx
 from . import jobs
 from .actor import WEBHOOKS_MANAGE, Actor, require
-from .eligible import Eligible
+from .eligible import COLUMNS, Eligible
 from .faults import Faults
 from .job_steps import BATCH, Portion, Written, moment_of
 from .key_ranges import walk
@@ -105,7 +105,7 @@ class RecoverSteps:
 
         def read(low: int, high: int, limit: int) -> list[Event]:
             found = lacking(rows, endpoint, window, states=RECOVERED, between=(low, high))
-            return list(found.order_by("pk")[:limit])
+            return list(found.only(*COLUMNS).order_by("pk")[:limit])
 
         found = walk(read, lambda event: event.pk, after=job.cursor, last=last, limit=BATCH)
         taken = [event for event in found.rows if eligible.takes(event)]

@@ -200,6 +200,25 @@ def test_many_small_tenants_behind_one_with_many_deliveries(limit: Callable[...,
     assert tenants_of(indexed()) == dict.fromkeys("abcdef", 1) | {"b": 2}
 
 
+def test_whoever_starts_in_the_middle_says_that_there_is_more(limit: Callable[..., None]):
+    limit(7)
+    for tenant in "abc":
+        emit_for(tenant, 3)
+    fan_out._after[ALIAS] = "b"
+    done = batch()
+    assert (done.events, done.more) == (3, True)
+
+
+def test_a_full_batch_says_that_there_is_more_whatever_comes_behind(limit: Callable[..., None]):
+    limit(100, deliveries=3)
+    EndpointFactory.create_batch(4, tenant_id="a", events=["order.paid"])
+    emit_for("a")
+    emit_for("a", type="order.unwanted")
+    assert batch().more
+    assert not batch().more
+    assert not has_waiting(ALIAS)
+
+
 @pytest.mark.parametrize("after", [None, "", "b", "nobody", "zzz"])
 def test_wherever_it_starts_nothing_is_left_out(after: str | None, limit: Callable[..., None]):
     limit(7)

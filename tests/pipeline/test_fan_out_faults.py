@@ -34,13 +34,13 @@ def both(configure: Callable[..., None]) -> None:
 
 
 @pytest.fixture
-def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Make the fan-out of one event raise."""
+def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make the fan-out of some events raise."""
     real = fan_out.Item.of
 
-    def choose(event_id: str) -> None:
+    def choose(*event_ids: str) -> None:
         def of(entry: Any, *rest: Any) -> Any:
-            if entry.event_id == event_id:
+            if entry.event_id in event_ids:
                 raise ValueError("a poisonous entry")
             return real(entry, *rest)
 
@@ -50,7 +50,7 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.mark.django_db
-def test_an_entry_that_raises_blocks_nobody(poison: Callable[[str], None]):
+def test_an_entry_that_raises_blocks_nobody(poison: Callable[..., None]):
     endpoint = EndpointFactory()
     refs = emit_for(endpoint, 5)
     poison(refs[2].id)
@@ -63,7 +63,7 @@ def test_an_entry_that_raises_blocks_nobody(poison: Callable[[str], None]):
 
 @pytest.mark.django_db
 def test_an_entry_that_raises_is_set_aside_after_three_tries(
-    poison: Callable[[str], None], caplog: pytest.LogCaptureFixture
+    poison: Callable[..., None], caplog: pytest.LogCaptureFixture
 ):
     told = []
 
@@ -88,7 +88,7 @@ def test_an_entry_that_raises_is_set_aside_after_three_tries(
 
 
 @pytest.mark.django_db
-def test_an_entry_that_recovers_is_delivered(poison: Callable[[str], None], monkeypatch: pytest.MonkeyPatch):
+def test_an_entry_that_recovers_is_delivered(poison: Callable[..., None], monkeypatch: pytest.MonkeyPatch):
     endpoint = EndpointFactory()
     (bad,) = emit_for(endpoint)
     poison(bad.id)
@@ -96,6 +96,109 @@ def test_an_entry_that_recovers_is_delivered(poison: Callable[[str], None], monk
     poison("none")
     inline.fan_out()
     assert Delivery.objects.count() == 1
+
+
+def failures() -> list[int]:
+    return list(OutboxEntry.objects.order_by("pk").values_list("failures", flat=True))
+
+
+@pytest.mark.django_db
+def test_several_that_raise_are_counted_though_nobody_else_passes(
+    poison: Callable[..., None], caplog: pytest.LogCaptureFixture
+):
+    refs = [*emit_for(EndpointFactory(), 2), *emit_for(None)]
+    poison(*(ref.id for ref in refs))
+    for tries in (1, 2, 3):
+        inline.fan_out()
+        assert failures() == [tries] * 3
+    assert not has_waiting(ALIAS)
+    assert caplog.text.count("is set aside after 3 failed fan-outs") == 3
+
+
+@pytest.mark.django_db
+def test_the_control_leaves_nothing_behind(poison: Callable[..., None]):
+    endpoint = EndpointFactory()
+    emit_for(endpoint)
+    inline.fan_out()
+    (bad,) = emit_for(endpoint)
+    poison(bad.id)
+    before = Delivery.objects.get().position
+    inline.fan_out()
+    assert failures() == [0, 1]
+    poison()
+    inline.fan_out()
+    assert (Event.objects.count(), Delivery.objects.count()) == (2, 2)
+    assert Delivery.objects.order_by("position").last().position == before + 1
+
+
+class Away:
+    """A host's tenancy that does not answer."""
+
+    def partner_of(self, tenant_id: str) -> str | None:
+        raise ConnectionError("away")
+
+    def is_suspended(self, tenant_id: str | None, partner_id: str | None) -> bool:
+        return False
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_every_event_has_is_no_entrys_fault(
+    count: int, configure: Callable[..., None], caplog: pytest.LogCaptureFixture
+):
+    """It may last for days: nothing is set aside, and all of it goes on by itself."""
+    emit_for(EndpointFactory(), count)
+    configure(TENANCY="tests.pipeline.test_fan_out_faults.Away")
+    for _ in range(4):
+        with pytest.raises(ConnectionError):
+            inline.fan_out()
+    assert failures() == [0] * count
+    assert "no event can be fanned out for tenant" in caplog.text
+    configure(TENANCY=None)
+    inline.fan_out()
+    assert Delivery.objects.count() == count
+
+
+@pytest.mark.django_db
+def test_a_tenant_whose_events_all_fail_does_not_hold_up_the_others(
+    monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None]
+):
+    """The next batch starts with the next tenant, even when nothing came of this one."""
+
+    def partner_of(self: object, tenant_id: str) -> str | None:
+        if tenant_id == "z":
+            raise ConnectionError("away")
+        return None
+
+    monkeypatch.setattr(Away, "partner_of", partner_of)
+    monkeypatch.setattr(fan_out, "MAX_EVENTS", 4)
+    configure(TENANCY="tests.pipeline.test_fan_out_faults.Away")
+    mine = EndpointFactory(tenant_id="a")
+    emit_for("z", 9)
+    emit_for("a", 9)
+    fan_out._after[ALIAS] = "b"
+    with pytest.raises(ConnectionError):
+        fan_out_batch(ALIAS, ALIAS)
+    for _ in range(5):
+        with contextlib.suppress(ConnectionError):
+            fan_out_batch(ALIAS, ALIAS)
+    assert Delivery.objects.filter(endpoint=mine).count() > 4
+
+
+@pytest.mark.django_db
+def test_one_by_one_is_still_the_order_of_the_outbox(
+    poison: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    """Also for an event with more endpoints than a batch: it ends before the next one begins."""
+    real = fan_out.plan
+    monkeypatch.setattr(fan_out, "plan", lambda items, found: real(items, found, 2))
+    endpoints = EndpointFactory.create_batch(5, tenant_id=None)
+    refs = [ref for tenant in ("b", "a", None, "b", "a") for ref in emit_for(tenant)]
+    poison(refs[2].id)
+    inline.fan_out()
+    for endpoint in endpoints:
+        rows = Delivery.objects.filter(endpoint=endpoint).order_by("position").select_related("event")
+        assert [row.event.public_id for row in rows] == [ref.id for ref in refs if ref is not refs[2]]
 
 
 @pytest.mark.django_db

@@ -11,7 +11,10 @@ from django.db import connection
 from django.utils import timezone
 
 from webhooks_app.models import Attempt, Delivery, Endpoint, Event, OutboxEntry
-from webhooks_app.pipeline import inline, tick
+from webhooks_app.ops.doctor.flow import check_outbox
+from webhooks_app.pipeline import fan_out, inline, tick
+from webhooks_app.pipeline.dispatch import has_waiting
+from webhooks_app.pipeline.index import look
 
 from .driving import ALIAS, claim, run_path, waiting
 from .factories import EndpointFactory, emit_for
@@ -79,6 +82,12 @@ class Plans:
         """Return the names of all indexes that were used."""
         return {node["Index Name"] for _, nodes in self.statements for node in nodes if "Index Name" in node}
 
+    def indexes_read(self) -> set[str]:
+        """Return the names of the indexes that SELECT statements used."""
+        reads = Plans()
+        reads.statements = [each for each in self.statements if not each[0].lstrip().startswith("UPDATE")]
+        return reads.indexes()
+
 
 PARTIAL = {"webhooks_outbox_by_tenant", "webhooks_event_unfanned", "webhooks_delivery_leased"}
 
@@ -99,7 +108,7 @@ def explained() -> Iterator[Plans]:
     plans = Plans()
 
     def wrap(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if any(table in sql for table in BIG) and sql.lstrip()[:6].upper() in {"SELECT", "UPDATE"}:
+        if any(table in sql for table in BIG) and sql.lstrip().startswith(("SELECT", "UPDATE", "WITH")):
             with connection.connection.cursor() as cursor:
                 cursor.execute("EXPLAIN (FORMAT JSON) " + sql, params)
                 (answer,) = cursor.fetchone()
@@ -117,6 +126,49 @@ def test_the_fan_out(crowd: list[Endpoint]):
         inline.fan_out()
     plans.check()
     assert {"webhooks_outbox_by_tenant", "webhooks_event_unfanned"} <= plans.indexes()
+
+
+def test_the_fan_out_in_turns(crowd: list[Endpoint], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fan_out, "MAX_EVENTS", 5)
+    for tenant in (*(endpoint.tenant_id for endpoint in crowd[:4]), None):
+        emit_for(tenant, 4)
+    with explained() as plans:
+        inline.fan_out()
+    plans.check()
+    assert any("RECURSIVE" in sql for sql, _ in plans.statements)
+    assert any("LATERAL" in sql for sql, _ in plans.statements)
+    assert "webhooks_app_outboxentry_pkey" not in plans.indexes_read()
+
+
+@pytest.mark.parametrize("tenants", ["tenant_id", "'the only one'"])
+def test_statistics_of_a_backlog_that_is_gone(
+    tenants: str, crowd: list[Endpoint], monkeypatch: pytest.MonkeyPatch
+):
+    """Who believes that everything waits looks for it in the order of keys, and walks what was dispatched."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE webhooks_app_outboxentry SET dispatched_at = NULL, tenant_id = {tenants}")
+        cursor.execute("ANALYZE webhooks_app_outboxentry")
+        cursor.execute("UPDATE webhooks_app_outboxentry SET dispatched_at = now()")
+    monkeypatch.setattr(fan_out, "MAX_EVENTS", 5)
+    for tenant in (crowd[0].tenant_id, "the only one", None):
+        emit_for(tenant, 4)
+    with explained() as plans:
+        assert has_waiting(ALIAS)
+        assert look(ALIAS) == (True, False)
+        inline.fan_out()
+    plans.check()
+    assert "webhooks_app_outboxentry_pkey" not in plans.indexes_read()
+
+
+def test_what_waits_is_counted_and_listed_by_its_index(crowd: list[Endpoint]):
+    emit_for(crowd[0], 3)
+    with explained() as plans:
+        (finding, *_) = check_outbox()
+        rows = OutboxEntry.objects.filter(dispatched_at__isnull=True, set_aside_at__isnull=True)
+        assert len(rows.order_by("-pk")[:50]) == 3
+    assert "0 s ago" in finding.message
+    plans.check()
+    assert plans.indexes() == {"webhooks_outbox_by_tenant"}
 
 
 def test_the_lease(crowd: list[Endpoint]):

@@ -72,12 +72,16 @@ class Eligible:
         """Whether the event is of the endpoint's scope and filters, whatever its age."""
         return wants(self._subscription, _facts(event))
 
-    def takes(self, event: Event) -> bool:
-        """Whether the endpoint may be given this event."""
+    def is_alive(self, event: Event) -> bool:
+        """Whether the event is neither expired nor past its retention."""
         if event.expires_at is not None and event.expires_at <= self._now:
             return False
         days = min(self._most, self._days(event.tenant_id))
-        return event.occurred_at + timedelta(days=days) > self._now and self.wants(event)
+        return event.occurred_at + timedelta(days=days) > self._now
+
+    def takes(self, event: Event) -> bool:
+        """Whether the endpoint may be given this event."""
+        return self.is_alive(event) and self.wants(event)
 
 
 def _types(patterns: Sequence[str]) -> Q:

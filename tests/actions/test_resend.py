@@ -1,0 +1,138 @@
+"""Resend: one attempt at once, and the four rules of what it changes."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from tests.actions.builders import OPERATOR, leased, make_delivery, make_event, tenant, together
+from webhooks_app.actions import resend as resend_module
+from webhooks_app.actions.delete_endpoint import delete_endpoint
+from webhooks_app.actions.disable import disable
+from webhooks_app.actions.pause import pause
+from webhooks_app.actions.resend import resend
+from webhooks_app.core.states import DEAD, DELIVERED, PENDING
+from webhooks_app.exceptions import ActionError, Conflict, NotFound, PermissionDenied
+from webhooks_app.models import Attempt, AuditEntry, Delivery, Event, OutboxEntry
+from webhooks_app.pipeline.manual import Manual
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+COLUMNS = ("state", "step", "deferrals", "due_at", "started_at", "finished_at", "position", "priority")
+
+
+def columns(row: Delivery) -> dict:
+    return Delivery.objects.values(*COLUMNS).get(pk=row.pk)
+
+
+def test_a_success_ends_an_open_delivery_and_its_schedule(endpoint, receiver):
+    row = make_delivery(endpoint, attempts=3, step=3, last_error="timeout", due_at=timezone.now() + DAY)
+    attempt = resend(tenant(), row)
+    assert (attempt.trigger, attempt.status, attempt.number) == ("manual", "succeeded", 4)
+    row.refresh_from_db()
+    assert (row.state, row.due_at, row.attempts) == (DELIVERED, None, 4)
+    assert row.first_delivered_at is not None
+    ((headers, body),) = receiver.requests
+    assert headers["webhook-id"] == row.event.public_id
+    assert headers["webhook-delivery-id"] == attempt.public_id
+    assert body == b"{}"
+
+
+def test_a_failure_leaves_the_schedule_as_it_was(endpoint, receiver):
+    receiver.status = 500
+    row = make_delivery(endpoint, attempts=3, step=3, last_error="timeout", due_at=timezone.now() + DAY)
+    before = columns(row)
+    attempt = resend(OPERATOR, row)
+    assert (attempt.status, attempt.error, attempt.http_status) == ("failed", "status_5xx", 500)
+    assert columns(row) == before
+    row.refresh_from_db()
+    assert (row.attempts, row.lease_token) == (4, None)
+
+
+@pytest.mark.parametrize("state", sorted(DEAD))
+def test_an_ended_delivery_is_delivered_or_stays_what_it_was(state, endpoint, receiver):
+    row = make_delivery(endpoint, state=state, attempts=13, last_error="timeout")
+    before = columns(row)
+    receiver.status = 503
+    assert resend(OPERATOR, row).status == "failed"
+    assert columns(row) == before
+    receiver.status = 200
+    assert resend(OPERATOR, row).status == "succeeded"
+    row.refresh_from_db()
+    assert (row.state, row.attempts) == (DELIVERED, 15)
+
+
+def test_a_paused_endpoint_gets_it_and_a_disabled_one_does_not(endpoint, receiver):
+    row = make_delivery(endpoint)
+    pause(OPERATOR, endpoint)
+    assert resend(OPERATOR, row).status == "succeeded"
+    disable(OPERATOR, endpoint)
+    with pytest.raises(Conflict) as caught:
+        resend(OPERATOR, row)
+    assert caught.value.code == "webhook_disabled"
+    assert len(receiver.requests) == 1
+
+
+def test_what_is_being_sent_is_a_conflict(endpoint, receiver):
+    row = make_delivery(endpoint, **leased())
+    with pytest.raises(Conflict) as caught:
+        resend(OPERATOR, row)
+    assert caught.value.code == "delivery_in_flight"
+    assert not receiver.requests
+
+
+@pytest.mark.parametrize("values", [{"age": 31 * DAY}, {"expires_at": timezone.now() - DAY}])
+def test_what_is_too_old_is_not_sent(values, endpoint, receiver):
+    row = make_delivery(endpoint, make_event(**values))
+    with pytest.raises(Conflict) as caught:
+        resend(OPERATOR, row)
+    assert caught.value.code == "event_unavailable"
+    assert not receiver.requests
+
+
+def test_what_was_erased_is_not_sent(endpoint, receiver):
+    row = make_delivery(endpoint)
+    OutboxEntry.objects.all().delete()
+    Event.objects.update(outbox_id=None, outbox_alias=None)
+    with pytest.raises(Conflict) as caught:
+        resend(OPERATOR, row)
+    assert caught.value.code == "event_unavailable"
+
+
+def test_an_outbox_that_does_not_answer(endpoint, monkeypatch):
+    row = make_delivery(endpoint)
+    monkeypatch.setattr(resend_module.manual, "send_now", lambda alias, key: Manual(None, PENDING))
+    with pytest.raises(ActionError) as caught:
+        resend(OPERATOR, row)
+    assert caught.value.code == "unavailable"
+
+
+def test_who_may_and_the_audit(endpoint):
+    row = make_delivery(endpoint)
+    with pytest.raises(NotFound) as caught:
+        resend(tenant("other"), row)
+    assert caught.value.code == "delivery_not_found"
+    with pytest.raises(PermissionDenied):
+        resend(tenant(permissions=frozenset({"webhooks:read"})), row)
+    attempt = resend(tenant(), row)
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.target_id, entry.actor_id) == ("delivery.resent", endpoint.public_id, "key_1")
+    expected = {"delivery": row.public_id, "attempt": attempt.public_id, "status": "succeeded", "error": ""}
+    assert entry.details == expected
+    delete_endpoint(OPERATOR, endpoint)
+    with pytest.raises(NotFound):
+        resend(OPERATOR, row)
+
+
+@pytest.mark.pg
+@pytest.mark.django_db(transaction=True)
+def test_of_several_at_once_one_runs(endpoint, receiver):
+    row = make_delivery(endpoint)
+    results = together(*[lambda: resend(OPERATOR, row)] * 4)
+    attempts = [each for each in results if isinstance(each, Attempt)]
+    conflicts = [each.code for each in results if isinstance(each, Conflict)]
+    assert len(attempts) == len(receiver.requests) >= 1
+    assert len(attempts) + conflicts.count("delivery_in_flight") == 4
+    numbers = list(Attempt.objects.order_by("number").values_list("number", flat=True))
+    assert numbers == list(range(1, len(attempts) + 1))

@@ -322,6 +322,12 @@ def test_custom_policies_keep_to_the_operators_bounds() -> None:
         custom_policy("mine", {"base": "quick", "waits": [1] * 5}, PRESETS, Bounds(max_attempts=5))
 
 
+@pytest.mark.parametrize("places", [1, 1000])
+def test_how_many_may_be_in_flight(places: int) -> None:
+    made = custom_policy("mine", {"base": "standard", "default_max_in_flight": places}, PRESETS)
+    assert made.default_max_in_flight == places
+
+
 def test_a_name_may_be_64_long() -> None:
     assert custom_policy("a" * 64, {"base": "quick"}, PRESETS).name == "a" * 64
 

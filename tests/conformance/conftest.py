@@ -8,8 +8,9 @@ import pytest
 from tests.actions.builders import make_endpoint
 from tests.conformance.consumer import HOST, Consumer
 from tests.conformance.driving import SECRET, emit_event
+from tests.conformance.walking import Walk
 from tests.net.servers import Authority, Server
-from tests.pipeline.conftest import clock
+from tests.pipeline.conftest import Clock, clock
 from webhooks_app.destinations import https
 from webhooks_app.models import Endpoint
 from webhooks_app.pipeline import doorbell
@@ -74,3 +75,11 @@ def emit(django_capture_on_commit_callbacks: Any) -> Callable[..., str]:
             return emit_event(data, **values)
 
     return commit
+
+
+@pytest.fixture
+def walk(
+    db: None, product: Any, consumer: Consumer, clock: Clock, django_capture_on_commit_callbacks: Any
+) -> Walk:
+    """Go along a policy with this consumer and the movable clock."""
+    return Walk(consumer, clock, django_capture_on_commit_callbacks)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ..models import Job
 from ..pipeline.transactions import Tx
+from ..pipeline.work import Ended
 
 BATCH = 500
 
@@ -26,12 +27,17 @@ class Portion:
 
 @dataclass(slots=True)
 class Written:
-    """What a batch did: rows done and skipped, endpoints to wake, and the error with which the job fails."""
+    """What a batch did: rows done and skipped, endpoints to wake, deliveries that ended.
+
+    `stop`: the error with which the job fails here. `at`: when.
+    """
 
     done: int = 0
     skipped: int = 0
     wake: set[int] = field(default_factory=set)
     stop: str = ""
+    ended: Sequence[Ended] = ()
+    at: datetime | None = None
 
 
 class Steps(Protocol):

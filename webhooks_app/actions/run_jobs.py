@@ -11,10 +11,11 @@ from django.db.models.functions import Coalesce
 
 from .. import conf
 from ..models import Job
-from ..pipeline import clock, doorbell
+from ..pipeline import announce, clock, doorbell
 from ..pipeline.job_rows import ClaimLostError, finish, hold, move_on
 from ..pipeline.transactions import Tx, is_passing, short
 from .bulk_retry import RetrySteps
+from .erase import EraseSteps
 from .job_steps import Portion, Steps, Written
 from .jobs import OPEN, unclaimed
 from .recover import RecoverSteps
@@ -28,6 +29,7 @@ AT_ONCE = 1_000
 STEPS: Mapping[str, Steps] = {
     Job.Kind.RECOVER: RecoverSteps(),
     Job.Kind.BULK_RETRY: RetrySteps(),
+    Job.Kind.ERASE: EraseSteps(),
 }
 
 
@@ -97,7 +99,9 @@ def _batch(alias: str, job: Job) -> None:
     # A cancelled job need not look for more.
     portion = Portion((), job.cursor, is_last=False) if job.cancel_requested_at else steps.look(alias, job)
     written = short(alias, lambda tx: _write(tx, steps, job, portion), durable=False)
-    doorbell.ring(endpoint_ids=written.wake)
+    doorbell.ring(endpoint_ids=written.wake | {each.endpoint_id for each in written.ended})
+    if written.at is not None:
+        announce.ended(written.ended, written.at)
 
 
 def _write(tx: Tx, steps: Steps, job: Job, portion: Portion) -> Written:
@@ -108,6 +112,7 @@ def _write(tx: Tx, steps: Steps, job: Job, portion: Portion) -> Written:
         finish(tx, held, Job.State.CANCELLED, done=0, skipped=0)
         return Written()
     written = steps.write(tx, job, portion, held.now)
+    written.at = held.now
     done, skipped = written.done, written.skipped
     if written.stop:
         finish(tx, held, Job.State.FAILED, done=done, skipped=skipped, error=written.stop)

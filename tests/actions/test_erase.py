@@ -1,0 +1,238 @@
+"""Erase: no payload is left anywhere, and what happened can still be told."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.db.utils import ConnectionDoesNotExist
+from django.utils import timezone
+
+from tests.actions.builders import (
+    OPERATOR,
+    leased,
+    make_attempt,
+    make_delivery,
+    make_endpoint,
+    make_event,
+    tenant,
+)
+from tests.actions.jobs import counts, finished, one_batch
+from webhooks_app.actions import erase as erase_module
+from webhooks_app.actions import run_jobs as run_jobs_module
+from webhooks_app.actions.delete_endpoint import delete_endpoint
+from webhooks_app.actions.erase import erase
+from webhooks_app.core.states import DEAD_LETTERED, DELIVERED, EXHAUSTED, PENDING
+from webhooks_app.events import emit
+from webhooks_app.exceptions import InvalidRequest, PermissionDenied
+from webhooks_app.models import Attempt, AuditEntry, Delivery, EndpointState, Event, Job, OutboxEntry
+from webhooks_app.pipeline.contents import read_contents
+from webhooks_app.signals import delivery_ended
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+CANARY = b"very-personal"
+
+
+def personal(**values) -> Event:
+    event = make_event(**values)
+    entry = {name: getattr(event, name) for name in ("identity_id", "subject")}
+    OutboxEntry.objects.filter(pk=event.outbox_id).update(body=CANARY, **entry)
+    return event
+
+
+def copy_of(event: Event) -> Event:
+    copy = make_event(identity_id=event.identity_id, replay_of=event.pk)
+    OutboxEntry.objects.filter(pk=copy.outbox_id).delete()
+    Event.objects.filter(pk=copy.pk).update(body=CANARY, outbox_id=None, outbox_alias=None)
+    return copy
+
+
+def canaries() -> int:
+    bodies = [*OutboxEntry.objects.values_list("body", flat=True)]
+    bodies += Event.objects.exclude(body=None).values_list("body", flat=True)
+    bodies += Attempt.objects.values_list("reply_body", flat=True)
+    return sum(bytes(body) == CANARY for body in bodies)
+
+
+def test_every_place_is_emptied():
+    row, event = make_endpoint(), personal(identity_id="ann")
+    delivered = make_delivery(row, event, state=DELIVERED)
+    attempt = make_attempt(delivered)
+    Attempt.objects.filter(pk=attempt.pk).update(reply_body=CANARY, reply_headers=[["X-Echo", "ann"]])
+    copy_of(event)
+    OutboxEntry.objects.create(
+        event_id="waiting",
+        type="a",
+        tenant_id="acme",
+        identity_id="ann",
+        environment="live",
+        body=CANARY,
+        occurred_at=timezone.now(),
+        set_aside_at=timezone.now(),
+    )
+    other = personal(identity_id="bob")
+    assert canaries() == 5
+    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 2, 2, 0)
+    assert canaries() == 1
+    assert OutboxEntry.objects.get().pk == other.outbox_id
+    attempt.refresh_from_db()
+    assert (bytes(attempt.reply_body), attempt.reply_headers) == (b"", [])
+    assert read_contents("default", [event.pk])[event.pk].body is None
+    delivered.refresh_from_db()
+    assert delivered.state == DELIVERED
+
+
+def test_open_deliveries_end_and_those_being_sent_do_not():
+    row, event = make_endpoint(), personal(subject="order/1")
+    other = make_endpoint()
+    waiting = make_delivery(row, event, attempts=2, last_error="timeout")
+    sending = make_delivery(other, event, **leased())
+    dead = make_delivery(make_endpoint(), event, state=EXHAUSTED, last_error="timeout")
+    heard = []
+
+    def listen(**values):
+        heard.append((values["event_id"], values["state"], values["error"]))
+
+    delivery_ended.connect(listen)
+    try:
+        finished(erase(OPERATOR, subject="order/1"))
+    finally:
+        delivery_ended.disconnect(listen)
+    waiting.refresh_from_db(), sending.refresh_from_db(), dead.refresh_from_db()
+    assert (waiting.state, waiting.last_error, waiting.due_at) == (DEAD_LETTERED, "event_unavailable", None)
+    assert waiting.finished_at is not None
+    assert (sending.state, dead.state, dead.last_error) == (PENDING, EXHAUSTED, "timeout")
+    assert heard == [(event.public_id, DEAD_LETTERED, "event_unavailable")]
+    assert EndpointState.objects.get(pk=row.pk).dead_lettered == 1
+
+
+def test_all_labels_must_hold():
+    wanted = personal(tenant_id="acme", identity_id="ann")
+    personal(tenant_id="other", identity_id="ann"), personal(tenant_id="acme", identity_id="bob")
+    finished(erase(OPERATOR, tenant_id="acme", identity_id="ann"))
+    assert canaries() == 2
+    wanted.refresh_from_db()
+    assert (wanted.outbox_id, wanted.outbox_alias, wanted.type) == (None, None, "order.paid")
+    finished(erase(OPERATOR, tenant_id="other"))
+    assert canaries() == 1
+
+
+def test_again_does_no_harm():
+    make_delivery(make_endpoint(), personal(identity_id="ann"))
+    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 1, 1, 0)
+    before = list(Delivery.objects.values())
+    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 0, 0, 0)
+    assert list(Delivery.objects.values()) == before
+
+
+def test_a_crash_between_the_databases_is_made_good(monkeypatch):
+    monkeypatch.setattr(erase_module, "BATCH", 2)
+    events = [personal(identity_id="ann") for _ in range(5)]
+    for event in events:
+        make_delivery(make_endpoint(), event)
+    job = erase(OPERATOR, identity_id="ann")
+    one_batch(job)
+
+    def die(*_, **__):
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erase_module, "erase_events", die)
+        with pytest.raises(SystemExit):
+            run_jobs_module.run_jobs()
+    Job.objects.update(claimed_until=timezone.now() - DAY)
+    assert counts(finished(job)) == ("succeeded", 5, 5, 0)
+    assert canaries() == 0
+    assert set(Delivery.objects.values_list("state", flat=True)) == {DEAD_LETTERED}
+
+
+def test_an_event_for_very_many_endpoints_has_a_batch_of_its_own(monkeypatch):
+    monkeypatch.setattr(erase_module, "DELIVERIES", 2)
+    for number in (1, 3, 1):
+        event = personal(identity_id="ann")
+        for _ in range(number):
+            make_delivery(make_endpoint(), event)
+    job = erase(OPERATOR, identity_id="ann")
+    assert [one_batch(job).done for _ in range(2)] == [1, 2]
+    assert counts(finished(job)) == ("succeeded", 3, 3, 0)
+
+
+def test_deliveries_of_deleted_endpoints_are_no_hindrance():
+    row = make_endpoint()
+    make_delivery(row, personal(identity_id="ann"), **leased())
+    delete_endpoint(OPERATOR, row)
+    Delivery.objects.update(lease_until=timezone.now() - DAY)
+    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 1, 1, 0)
+    assert Delivery.objects.get().state == DEAD_LETTERED
+
+
+def test_who_was_erased_is_forgotten_with_the_work():
+    personal(identity_id="ann-canary")
+    job = erase(OPERATOR, identity_id="ann-canary")
+    assert finished(job).params == {}
+    assert (job.tenant_id, job.partner_id) == (None, None)
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.target_id) == ("payloads.erasure_begun", job.public_id)
+    assert "canary" not in str(list(AuditEntry.objects.values()))
+
+
+def test_a_reused_key_of_an_outbox_that_was_set_back_is_not_ours():
+    event = personal(identity_id="ann")
+    OutboxEntry.objects.filter(pk=event.outbox_id).update(event_id="another", identity_id="bob")
+    finished(erase(OPERATOR, identity_id="ann"))
+    assert OutboxEntry.objects.get().event_id == "another"
+
+
+@pytest.mark.django_db(databases=["default", "second"])
+def test_bodies_in_other_databases(network):
+    network(OUTBOX_DATABASES=["default", "second"])
+    event = make_event(identity_id="ann")
+    entry = OutboxEntry.objects.get()
+    values = {"type": "a", "environment": "live", "identity_id": "ann", "occurred_at": timezone.now()}
+    there = OutboxEntry.objects.using("second")
+    far = there.create(event_id=event.public_id, body=CANARY, dispatched_at=timezone.now(), **values)
+    there.create(event_id="waiting", body=CANARY, **values)
+    entry.delete()
+    Event.objects.update(outbox_alias="second", outbox_id=far.pk)
+    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 1, 1, 0)
+    assert not there.exists()
+
+
+def test_a_database_that_is_no_longer_configured_fails_the_job():
+    event = make_event(identity_id="ann")
+    Event.objects.update(outbox_alias="gone")
+    job = finished(erase(OPERATOR, identity_id="ann"))
+    assert (job.state, job.error) == ("failed", ConnectionDoesNotExist.__name__)
+    event.refresh_from_db()
+    assert event.outbox_alias == "gone"
+
+
+@pytest.mark.parametrize(
+    ("values", "path"),
+    [
+        ({}, "tenant_id"),
+        ({"tenant_id": ""}, "tenant_id"),
+        ({"identity_id": 7}, "identity_id"),
+        ({"subject": "x" * 257}, "subject"),
+        ({"subject": "a\x00b"}, "subject"),
+    ],
+)
+def test_refused_requests(values, path):
+    with pytest.raises(InvalidRequest) as caught:
+        erase(OPERATOR, **values)
+    assert [each for each, _ in caught.value.errors] == [path]
+
+
+def test_only_the_operator_erases():
+    with pytest.raises(PermissionDenied):
+        erase(tenant(), tenant_id="acme")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_that_was_erased_before_its_fan_out_never_leaves():
+    make_endpoint()
+    with transaction.atomic():
+        emit("order.paid", {"a": 1}, tenant="acme", identity="ann")
+    finished(erase(OPERATOR, identity_id="ann"))
+    assert not OutboxEntry.objects.exists()

@@ -90,8 +90,19 @@ def check_documented(method: str, path: str, response: HttpResponse) -> None:
     name = media["schema"]["$ref"].rpartition("/")[2]
     body = response.json()
     validator(name).validate(body)
+    assert any(
+        set(each.get("required", ())) <= set(body) <= set(each["properties"]) for each in _choices(name)
+    ), set(body)
+
+
+def _choices(name: str) -> list[Mapping[str, Any]]:
+    """Return the component, or those that it is one of."""
     component = document()["components"]["schemas"][name]
-    assert set(component["required"]) <= set(body) <= set(component["properties"])
+    if "oneOf" not in component:
+        return [component]
+    return [
+        document()["components"]["schemas"][each["$ref"].rpartition("/")[2]] for each in component["oneOf"]
+    ]
 
 
 @cache

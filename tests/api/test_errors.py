@@ -89,20 +89,6 @@ def test_every_exception_has_a_code(error: Exception, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("tenant", "tenant_id"),
-        ("identity", "identity_id"),
-        ("owner kind", "owner/kind"),
-        ("/data/a/0", "data/a/0"),
-    ],
-)
-def test_paths_of_emit_become_the_apis(path: str, expected: str) -> None:
-    ((named, _),) = problem_of(exceptions.InvalidEvent(path, "x")).errors
-    assert named == expected
-
-
-@pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("plain", "plain"),

@@ -37,7 +37,7 @@ class Eligible:
         self._alias = alias
         self._endpoint = endpoint
         self._now = now
-        self._subscription = _subscription(endpoint)
+        self._subscription = subscription_of(endpoint)
         self._days = (kept or retention(alias)).days
         self._most = self._days(endpoint.tenant_id)
 
@@ -94,7 +94,8 @@ def _types(patterns: Sequence[str]) -> Q:
     return wanted
 
 
-def _subscription(endpoint: Endpoint) -> Subscription:
+def subscription_of(endpoint: Endpoint) -> Subscription:
+    """Return what the endpoint is for, as matching takes it."""
     identities = endpoint.identity_ids
     return Subscription(
         scope=endpoint.scope,  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ KEYS_AT_ONE: Final = ("event_id",)
 # Above so many, looking at each costs more than walking all.
 MERGED: Final = 200
 # As the index says it, so that the database sees that they are the same.
-IS_DEAD: Final = Q(state__in=sorted(DEAD))
+IS_DEAD: Final = Q(state__in=sorted(state.value for state in DEAD))
 
 
 def at_one(endpoint_id: int, given: Mapping[str, Any]) -> tuple[QuerySet[Delivery], Floor | None]:

@@ -96,6 +96,15 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         "delivery_in_flight": ErrorKind(
             409, "A request of this delivery is running", "Repeat the request in a minute.", retryable=True
         ),
+        "delivery_ended": ErrorKind(
+            409, "The delivery has ended", "Nothing is left to cancel; replay it to have it sent again."
+        ),
+        "breaker_open": ErrorKind(
+            409,
+            "The webhook's circuit breaker is open",
+            "Wait until its receiver answers again; its health says when that is tried.",
+            retryable=True,
+        ),
         "job_ended": ErrorKind(
             409, "The job has ended", "Nothing is left to cancel; read the job to see what it did."
         ),

@@ -1,7 +1,9 @@
 """Events that come in through the API: for whom the caller may speak, and the id that keeps tenants apart."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any, Final
 
 from django.db import transaction
 
@@ -9,43 +11,51 @@ from .. import conf
 from ..actions.actor import Actor
 from ..actions.tenancy import partner_of
 from ..core.ids import IdError, tenant_event_id
-from ..events import EventRef, emit
-from ..exceptions import Conflict, InvalidRequest, NotFound
+from ..events import EventRef, emit_many
+from ..exceptions import ActionError, Conflict, InvalidEvent, InvalidRequest, NotFound
 from ..models import OutboxEntry
 
+Names = Mapping[str, str]
+# Place in the list and path within the event -> the path in the caller's words; the empty path is the event.
+NameAt = Callable[[str, str], str]
+# What `emit` calls its arguments, in the words of the API.
+NAMES: Final[Names] = {"tenant": "tenant_id", "identity": "identity_id", "owner kind": "owner/kind"}
 
-def ingest(actor: Actor, values: Mapping[str, Any]) -> EventRef:
+
+def ingest(actor: Actor, values: Mapping[str, Any], names: Names = NAMES) -> EventRef:
     """Record one event for the caller's tenant, for one of its tenants, or (platform) for any or none.
+
+    Args:
+        names: what the caller calls the values, for its errors.
 
     Raises:
         InvalidRequest, InvalidEvent: a value is refused.
         NotFound: `tenant_not_found`, somebody else's.
         Conflict: `event_id_conflict`, the id names an event of the other environment.
     """
-    tenant_id = _tenant(actor, values.get("tenant_id"))
-    environment = _environment(actor, values.get("environment"))
-    owner = values.get("owner")
-    alias = conf.current().DATABASE
-    with transaction.atomic(using=alias):
-        ref = emit(
-            values["type"],
-            values["data"],
-            tenant=tenant_id,
-            identity=values.get("identity_id"),
-            owner=(owner["kind"], owner["id"]) if owner else None,
-            subject=values.get("subject"),
-            event_id=_event_id(tenant_id, values.get("event_id")),
-            occurred_at=values.get("occurred_at"),
-            expires_at=values.get("expires_at"),
-            environment=environment,
-            using=alias,
-        )
-        if not ref.created:
-            _check_environment(alias, ref.id, environment)
-    return ref
+    return _ingest(actor, [values], lambda _, path: _renamed(path, names))[0]
 
 
-def _tenant(actor: Actor, given: str | None) -> str | None:
+def ingest_many(
+    actor: Actor, events: Sequence[Mapping[str, Any]], *, at: str = "", names: Names = NAMES
+) -> list[EventRef]:
+    """Record events in one transaction, all or none; errors name the place of the event in the list.
+
+    Args:
+        at: where the list stands in the request, such as `events/`.
+
+    Raises as `ingest`.
+    """
+    return _ingest(actor, events, lambda place, path: f"{at}{place}/{_renamed(path, names)}".rstrip("/"))
+
+
+def tenant_for(actor: Actor, given: str | None) -> str | None:
+    """Return the tenant that an event of the caller's is about.
+
+    Raises:
+        InvalidRequest: a partner has to name one of its tenants.
+        NotFound: `tenant_not_found`, somebody else's.
+    """
     if actor.scope == "platform":
         return given
     if actor.scope == "partner":
@@ -59,10 +69,59 @@ def _tenant(actor: Actor, given: str | None) -> str | None:
     return given or actor.scope_id
 
 
-def _environment(actor: Actor, given: str | None) -> str:
+def environment_for(actor: Actor, given: str | None) -> str:
+    """Return the environment of an event of the caller's. Raises InvalidRequest for another than its own."""
     if given is not None and actor.environment not in (None, given):
         raise InvalidRequest([("environment", f"must be {actor.environment}, like the key's")])
     return given or actor.environment or "live"
+
+
+@contextmanager
+def told_as(name: Callable[[str], str]) -> Iterator[None]:
+    """Let errors speak of values by the caller's names; `name` turns a path of ours into one of theirs."""
+    try:
+        yield
+    except InvalidEvent as error:
+        raise type(error)(name(error.path.lstrip("/")), error.message) from None
+    except InvalidRequest as error:
+        told = [(name(path), message) for path, message in error.errors]
+        raise InvalidRequest(told, code=error.code, fix=error.fix) from None
+    except ActionError as error:
+        place = name("")
+        message = f"{place}: {error.message}" if place else error.message
+        raise type(error)(message, code=error.code, fix=error.fix) from None
+
+
+def _ingest(actor: Actor, events: Sequence[Mapping[str, Any]], name: NameAt) -> list[EventRef]:
+    tenant = lru_cache(maxsize=None)(partial(tenant_for, actor))
+    items = []
+    for place, values in enumerate(events):
+        with told_as(partial(name, str(place))):
+            items.append(_item(actor, values, tenant))
+    with transaction.atomic(using=conf.current().DATABASE):
+        with told_as(lambda path: name(*path.partition("/")[::2])):
+            refs = emit_many(items, using=conf.current().DATABASE)
+        _check_environments(refs, items, name)
+    return refs
+
+
+def _item(
+    actor: Actor, values: Mapping[str, Any], tenant: Callable[[str | None], str | None]
+) -> dict[str, Any]:
+    """Return the arguments of `emit`."""
+    tenant_id, owner = tenant(values.get("tenant_id")), values.get("owner")
+    return {
+        "type": values["type"],
+        "data": values["data"],
+        "tenant": tenant_id,
+        "identity": values.get("identity_id"),
+        "owner": (owner["kind"], owner["id"]) if owner else None,
+        "subject": values.get("subject"),
+        "event_id": _event_id(tenant_id, values.get("event_id")),
+        "occurred_at": values.get("occurred_at"),
+        "expires_at": values.get("expires_at"),
+        "environment": environment_for(actor, values.get("environment")),
+    }
 
 
 def _event_id(tenant_id: str | None, given: str | None) -> str | None:
@@ -72,7 +131,21 @@ def _event_id(tenant_id: str | None, given: str | None) -> str | None:
         raise InvalidRequest([("event_id", str(error))]) from None
 
 
-def _check_environment(alias: str, event_id: str, environment: str) -> None:
+def _check_environments(refs: Sequence[EventRef], items: Sequence[Mapping[str, Any]], name: NameAt) -> None:
     """Refuse to take a test's event for the live one of its id: the live one would be lost in silence."""
-    if OutboxEntry.objects.using(alias).filter(event_id=event_id).exclude(environment=environment).exists():
-        raise Conflict("the event_id names an event of the other environment", code="event_id_conflict")
+    known = {ref.id for ref in refs if not ref.created}
+    if not known:
+        return
+    rows = OutboxEntry.objects.using(conf.current().DATABASE).filter(event_id__in=known)
+    environments = dict(rows.values_list("event_id", "environment"))
+    for place, (ref, item) in enumerate(zip(refs, items, strict=True)):
+        if environments.get(ref.id, item["environment"]) != item["environment"]:
+            with told_as(partial(name, str(place))):
+                raise Conflict(
+                    "the event_id names an event of the other environment", code="event_id_conflict"
+                )
+
+
+def _renamed(path: str, names: Names) -> str:
+    first, *rest = path.split("/")
+    return "/".join([names.get(first, first), *rest])

@@ -1,11 +1,12 @@
 """Operation: one method of one path, described once; the view obeys it and the OpenAPI document shows it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rest_framework.serializers import Serializer
 
+from .parsing import MEDIA_TYPE
 from .strict import Strict
 
 _ALWAYS = ("invalid_request", "unauthenticated", "permission_denied", "internal_error", "unavailable")
@@ -26,8 +27,10 @@ class Operation:
     ``body``         serializer of the request's JSON object; None = the method has no body
     ``query``        serializer of the query parameters; None = it has none
     ``answer``       serializer of the answer to a success; None = no content
+    ``also``         serializer of what some requests get instead
     ``status``       HTTP status of a success
     ``errors``       codes of the catalogue beyond those that every operation may answer
+    ``bodies``       media type -> serializer of what else the method takes besides ``body``, which is JSON
     ``shown_once``   members of the answer that a repeated request does not get again
     """
 
@@ -39,9 +42,16 @@ class Operation:
     body: type[Strict] | None = None
     query: type[Strict] | None = None
     answer: type[Serializer] | None = None
+    also: type[Serializer] | None = None
     status: int = 200
     errors: tuple[str, ...] = ()
+    bodies: Mapping[str, type[Serializer]] = field(default_factory=dict)
     shown_once: frozenset[str] = frozenset()
+
+    @property
+    def media_types(self) -> frozenset[str]:
+        """What the body may be."""
+        return frozenset({MEDIA_TYPE, *self.bodies})
 
     def all_errors(self, method: str) -> tuple[str, ...]:
         """Every code that the operation may answer, as the method it has."""

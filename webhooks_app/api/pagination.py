@@ -19,7 +19,7 @@ Floor = Callable[[Key | None], Key | None]
 
 DEFAULT_LIMIT: Final = 25
 MAX_LIMIT: Final = 100
-LOOKED_AT: Final = 10_000
+LOOKED_AT: Final = 5_000
 
 
 def page_of(

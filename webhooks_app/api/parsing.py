@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, BinaryIO, Final
 
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
@@ -31,8 +31,8 @@ class StrictJSONParser(BaseParser):
         return loads(raw)
 
 
-def check_body(request: Request, limit: int) -> None:
-    """Refuse, before anything is read, a body that is too long, of unknown length, or not JSON.
+def check_body(request: Request, limit: int, media_types: Collection[str]) -> None:
+    """Refuse, before anything is read, a body that is too long, of unknown length, or of another type.
 
     Raises:
         LengthRequired, PayloadTooLarge, UnsupportedMediaType
@@ -43,8 +43,13 @@ def check_body(request: Request, limit: int) -> None:
     length = _length(headers.get("CONTENT_LENGTH"))
     if length > limit:
         raise PayloadTooLarge(limit)
-    if length and not _is_plain_json(headers):
+    if length and not _is_plain(headers, media_types):
         raise UnsupportedMediaType(headers.get("CONTENT_TYPE", ""))
+
+
+def media_type_of(headers: Mapping[str, str]) -> str:
+    """Return the media type of a body, in lower case, without parameters."""
+    return headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
 
 
 def loads(raw: bytes) -> Any:
@@ -71,10 +76,9 @@ def _length(text: str | None) -> int:
     return int(text[:18]) if text and text.isascii() and text.isdigit() else 0
 
 
-def _is_plain_json(headers: Mapping[str, str]) -> bool:
-    kind = headers.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+def _is_plain(headers: Mapping[str, str], media_types: Collection[str]) -> bool:
     coding = headers.get("HTTP_CONTENT_ENCODING", "").strip().lower()
-    return kind == MEDIA_TYPE and coding in ("", "identity")
+    return media_type_of(headers) in media_types and coding in ("", "identity")
 
 
 def _no_constant(name: str) -> Any:

@@ -24,8 +24,6 @@ logger = logging.getLogger("webhooks_app.api")
 
 MEDIA_TYPE: Final = "application/problem+json"
 MAX_ERRORS: Final = 100
-# What `emit` calls its arguments, in the words of the API.
-_FIELDS: Final = {"tenant": "tenant_id", "identity": "identity_id", "owner kind": "owner/kind"}
 _SHOWN: Final = 64
 
 Errors = Sequence[tuple[str, str]]
@@ -139,13 +137,12 @@ def _permission(error: exceptions.PermissionDenied) -> Problem:
 
 @problem_of.register
 def _event(error: exceptions.InvalidEvent) -> Problem:
-    first, *rest = error.path.lstrip("/").split("/")
-    return _refused([("/".join([_FIELDS.get(first, first), *rest]), error.message)])
+    return _refused([(error.path.lstrip("/"), error.message)])
 
 
 @problem_of.register
 def _large_event(error: exceptions.EventTooLarge) -> Problem:
-    return Problem("payload_too_large", error.message)
+    return _refused([(error.path.lstrip("/"), error.message)], code="payload_too_large")
 
 
 @problem_of.register

@@ -7,12 +7,13 @@ from typing import Any, Final
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.settings import SPECTACULAR_DEFAULTS, patched_settings
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, PolymorphicProxySerializer
 
 from .. import __version__
 from .errors import CATALOGUE
 from .idempotency import HEADER, MAX_KEY
 from .operations import Operation
+from .parsing import MEDIA_TYPE as JSON
 from .problems import MEDIA_TYPE
 from .serializers.problem import Problem
 from .stored_answers import REPLAYED
@@ -85,8 +86,9 @@ class OperationSchema(AutoSchema):
         return [self._operation.tag]
 
     def get_request_serializer(self) -> Any:
-        """Return the declared body."""
-        return self._operation.body
+        """Return the declared bodies, by media type."""
+        operation = self._operation
+        return {JSON: operation.body, **operation.bodies} if operation.body else None
 
     def get_override_parameters(self) -> list[Any]:
         """Return the declared query parameters, and the header of every answer."""
@@ -96,7 +98,7 @@ class OperationSchema(AutoSchema):
     def get_response_serializers(self) -> Any:
         """Return the success and every error the operation may answer, by status."""
         operation = self._operation
-        success = OpenApiResponse(operation.answer, description="Done.")
+        success = OpenApiResponse(_answer(operation), description="Done.")
         return {operation.status: success, **_failures(operation.all_errors(self.method))}
 
     @property
@@ -129,6 +131,13 @@ _IDEMPOTENCY: Final = (
         description="`true` on the answer to a repeated request.",
     ),
 )
+
+
+def _answer(operation: Operation) -> Any:
+    if operation.also is None or operation.answer is None:
+        return operation.answer
+    name = f"{operation.answer.__name__}Or{operation.also.__name__}"
+    return PolymorphicProxySerializer(name, [operation.answer, operation.also], resource_type_field_name=None)
 
 
 def _failures(errors: Sequence[str]) -> dict[tuple[int, str], OpenApiResponse]:

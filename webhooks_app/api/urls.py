@@ -8,8 +8,10 @@ from .views import (
     audit,
     deliveries,
     docs,
+    event_types,
     events,
     jobs,
+    match,
     webhook_health,
     webhook_verbs,
     webhooks,
@@ -18,9 +20,12 @@ from .views.base import RouteNotFound
 
 urlpatterns = [
     path("v1/events", events.Events.as_view(), name="events"),
+    # Before the ids, which these are none of.
+    path("v1/events/batch", events.EventBatch.as_view(), name="events-batch"),
     path("v1/events/<str:id>", events.OneEvent.as_view(), name="event"),
     path("v1/webhooks", webhooks.Webhooks.as_view(), name="webhooks"),
-    # Before the ids, which it is none of.
+    path("v1/event-types", event_types.Catalogue.as_view(), name="event-types"),
+    path("v1/webhooks/match", match.MatchView.as_view(), name="webhooks-match"),
     path("v1/webhooks/health", webhook_health.AllHealthView.as_view(), name="webhooks-health"),
     path("v1/webhooks/<str:id>", webhooks.OneWebhook.as_view(), name="webhook"),
     path(

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from ..core.ids import delivery_id
-from ..core.states import State
+from ..core.states import DEAD, State
 from .endpoint import Endpoint
 from .event import Event
 
@@ -70,6 +70,12 @@ class Delivery(models.Model):
                 fields=["endpoint"], name="webhooks_delivery_leased", condition=Q(lease_token__isnull=False)
             ),
             models.Index(fields=["event"], name="webhooks_delivery_event"),
+            # Few rows, so it costs little: dead ones are looked for among millions that were delivered.
+            models.Index(
+                fields=["endpoint", "event"],
+                name="webhooks_delivery_dead",
+                condition=Q(state__in=sorted(state.value for state in DEAD)),
+            ),
         ]
 
     def __str__(self) -> str:

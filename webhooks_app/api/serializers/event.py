@@ -12,6 +12,7 @@ from ..strict import Choice, Moment, Object, Strict, Text
 from .page import Page, PageQuery
 
 ENVIRONMENTS = ["live", "test"]
+MAX_BATCH = 500
 
 
 class OwnerInput(Strict):
@@ -46,6 +47,18 @@ class EventAccepted(serializers.Serializer):
     id = serializers.CharField(help_text="The `webhook-id` of every request that carries it.")
     sequence = serializers.IntegerField(allow_null=True, help_text="Null without an owner.")
     created = serializers.BooleanField(help_text="False when `event_id` was known already.")
+
+
+class EventBatch(Strict):
+    """Several facts at once."""
+
+    events = EventCreate(many=True, min_length=1, max_length=MAX_BATCH, help_text="At most 500.")
+
+
+class EventsAccepted(serializers.Serializer):
+    """The events as recorded, in their order."""
+
+    data = EventAccepted(many=True)
 
 
 class EventQuery(PageQuery):

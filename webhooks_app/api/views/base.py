@@ -97,7 +97,7 @@ class ApiView(BaseView):
         if not self.actor.may(self.operation.permission):
             raise problems.MissingPermission(self.operation.permission)
         if request.method in _WITH_BODY:
-            check_body(request, self.body_limit())
+            check_body(request, self.body_limit(), self.media_types())
         self._query = self._read_query()
         if request.method == "POST" and (key := idempotency.key_of(request._request)) is not None:
             self._claim_key(key)
@@ -135,6 +135,10 @@ class ApiView(BaseView):
     def body_limit(self) -> int:
         """Return the largest body taken, in bytes."""
         return BODY_LIMIT
+
+    def media_types(self) -> frozenset[str]:
+        """Return what the body may be."""
+        return self.operation.media_types
 
     def payload(self) -> Any:
         """Return the body as parsed, unchecked."""

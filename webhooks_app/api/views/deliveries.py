@@ -47,7 +47,7 @@ class Deliveries(DeliveryList):
         narrowed = {column: self.query[name] for name, column in chosen.items() if name in self.query}
         endpoints = visible_endpoints(self.actor).filter(**narrowed)
         rows, floor = at_many(endpoints, self.given, self.query["limit"])
-        return self.page(rows.select_related("event", "endpoint"), keys=KEYS, floor=floor)
+        return self.page(rows.select_related("endpoint").prefetch_related("event"), keys=KEYS, floor=floor)
 
 
 class OneDelivery(ApiView):
@@ -89,5 +89,5 @@ class WebhookDeliveries(DeliveryList):
         endpoint = get_endpoint(self.actor, id)
         rows, floor = at_one(endpoint.pk, self.given)
         return self.page(
-            rows.select_related("event"), keys=KEYS_AT_ONE, floor=floor, webhook_id=endpoint.public_id
+            rows.prefetch_related("event"), keys=KEYS_AT_ONE, floor=floor, webhook_id=endpoint.public_id
         )

@@ -144,8 +144,8 @@ def test_no_waits_are_one_attempt() -> None:
         ({"auto_disable": {"warnings": 0.5}}, "auto_disable/warnings", "list"),
         ({"auto_disable": {"warnings": [0.5, 0.5]}}, "auto_disable/warnings", "rise"),
         ({"auto_disable": {"warnings": [0.6, 0.5]}}, "auto_disable/warnings", "rise"),
-        ({"auto_disable": {"warnings": [0]}}, "auto_disable/warnings/0", "0.01"),
-        ({"auto_disable": {"warnings": [1]}}, "auto_disable/warnings/0", "0.99"),
+        ({"auto_disable": {"warnings": [0.0099]}}, "auto_disable/warnings/0", "from 0.01 to"),
+        ({"auto_disable": {"warnings": [0.9901]}}, "auto_disable/warnings/0", "to 0.99"),
         ({"auto_disable": {"warnings": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}}, "auto_disable/warnings", "5"),
         ({"auto_disable": {"days": 5}}, "auto_disable/days", "span"),
         ({"auto_disable": {5: 5}}, "auto_disable/5", "span"),
@@ -160,6 +160,8 @@ def test_no_waits_are_one_attempt() -> None:
         ({"breaker": {"failures": 5, "probes": 0}}, "breaker/probes", "1"),
         ({"breaker": {"failures": 5, "probes": 101}}, "breaker/probes", "100"),
         ({"breaker": {"failures": 5, "probes_to_half_open": -1}}, "breaker/probes_to_half_open", "0"),
+        ({"breaker": {"failures": 5, "probes_to_half_open": 101}}, "breaker/probes_to_half_open", "100"),
+        ({"breaker": {"failures": 5, "successes_to_close": 101}}, "breaker/successes_to_close", "100"),
         ({"breaker": {"failures": 5, "successes_to_close": 0}}, "breaker/successes_to_close", "1"),
         ({"breaker": {"failures": 5, "state": "open"}}, "breaker/state", "probes"),
         ({"max_attempts": 3}, "max_attempts", "waits"),
@@ -198,6 +200,24 @@ def test_a_policy_without_a_part_can_get_it() -> None:
     assert changed.breaker == Breaker(7, 30.0, 30.0, 1, 0, 1)
     with pytest.raises(PolicyError, match="auto_disable/span: is required: quick has no auto_disable"):
         with_overrides(QUICK, {"auto_disable": {"failures": 5}})
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"auto_disable": {"failures": 1, "span": 0, "warnings": [0.01, 0.99]}},
+        {"auto_disable": {"failures": 10_000, "span": 90 * DAYS, "start_within": 1, "start_span": 90 * DAYS}},
+        {"breaker": dict.fromkeys(["failures", "open_seconds", "probe_seconds", "probes"], 1)},
+        {"breaker": {"failures": 1, "probes_to_half_open": 0, "successes_to_close": 1}},
+        {"breaker": {"failures": 10_000, "open_seconds": DAYS, "probe_seconds": DAYS, "probes": 100}},
+        {"breaker": {"failures": 1, "probes_to_half_open": 100, "successes_to_close": 100}},
+        {"window": 1, "time_to_live": 8 * DAYS, "max_wait": 8 * DAYS, "free_deferrals": 10},
+    ],
+)
+def test_the_limits_of_other_fields_are_allowed(overrides: dict[str, Any]) -> None:
+    changed = as_json(with_overrides(QUICK, overrides))
+    for name, value in overrides.items():
+        assert value.items() <= changed[name].items() if isinstance(value, dict) else value == changed[name]
 
 
 def test_null_lifts_a_limit() -> None:

@@ -60,7 +60,7 @@ def test_the_waits_are_exactly_these(walk: Walk):
 
 def test_jitter_is_a_fifth_and_follows_from_the_delivery(walk: Walk):
     """Schedule: ±20 % of each wait, derived from the delivery's id, so anybody can work them out."""
-    walk.subscribe("strict", {"breaker": False})
+    walk.subscribe("strict", ALONE)
     walk.consumer.always = OOPS
     several = {}
     for _ in range(2):

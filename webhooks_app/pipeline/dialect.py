@@ -169,7 +169,9 @@ class SQLite:
         return f"CAST({column} AS TEXT)"
 
     def epoch(self, column: str) -> str:
-        return f"(julianday({column}) - 2440587.5) * 86400.0"
+        # SQLite's dates are exact to a millisecond at best; ids and deadlines are made of microseconds.
+        seconds = f"round((julianday(substr({column}, 1, 19)) - 2440587.5) * 86400.0)"
+        return f"({seconds} + CAST('0' || substr({column}, 20) AS REAL))"
 
     def limits(self, *, durable: bool, brief: bool = False) -> str:
         # The connection's own timeout covers the one lock there is.

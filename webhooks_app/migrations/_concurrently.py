@@ -7,20 +7,25 @@ own (`django.contrib.postgres.operations`) cannot be imported where psycopg is n
 from django.db import migrations
 
 
+def _build(schema_editor, model, index):
+    """Build an index; one that an interrupted run left behind, unusable, is replaced."""
+    options = _options(schema_editor)
+    if options:
+        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {schema_editor.quote_name(index.name)}")
+    schema_editor.add_index(model, index, **options)
+
+
 def _options(schema_editor):
     return {"concurrently": True} if schema_editor.connection.vendor == "postgresql" else {}
 
 
 class AddIndex(migrations.AddIndex):
-    """Adds an index; one that an interrupted run left behind, unusable, is replaced."""
+    """Adds an index."""
 
     def database_forwards(self, app_label, schema_editor, from_state, to_state):
         model = to_state.apps.get_model(app_label, self.model_name)
         if self.allow_migrate_model(schema_editor.connection.alias, model):
-            options = _options(schema_editor)
-            if options:
-                schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.index.name}")
-            schema_editor.add_index(model, self.index, **options)
+            _build(schema_editor, model, self.index)
 
     def database_backwards(self, app_label, schema_editor, from_state, to_state):
         model = from_state.apps.get_model(app_label, self.model_name)
@@ -41,4 +46,4 @@ class RemoveIndex(migrations.RemoveIndex):
         model = to_state.apps.get_model(app_label, self.model_name)
         if self.allow_migrate_model(schema_editor.connection.alias, model):
             index = to_state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
-            schema_editor.add_index(model, index, **_options(schema_editor))
+            _build(schema_editor, model, index)

@@ -97,4 +97,5 @@ CELERY_BEAT_SCHEDULE = beat_schedule()
 WEBHOOKS = {
     "MASTER_KEYS": [base64.b64encode(b"master key for the tests: 32 B..").decode()],
     "TESTING": True,
+    "API_RATE_LIMITS": None,
 }

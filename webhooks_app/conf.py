@@ -25,6 +25,8 @@ from .exceptions import ConfigurationError
 QUEUES = ("celery", "inline", "poll")
 URL_CHANGES = ("keep", "disable")
 KEY_BYTES = 32
+# Requests a minute: of a caller, of all callers of a tenant or partner, of a caller at one costly operation.
+API_RATE_LIMITS = {"key": 600, "tenant": 1_800, "partner": 1_800, "operation": 30}
 MAX_NODE_NAME = 64
 
 
@@ -51,6 +53,7 @@ class Settings:
     POLICY_BOUNDS: Bounds = field(default_factory=Bounds)
     TENANT_RATE_LIMIT: Rate | None = None
     HOST_RATE_LIMIT: Rate | None = None
+    API_RATE_LIMITS: Mapping[str, int] = field(default_factory=lambda: dict(API_RATE_LIMITS))
     URL_CHANGE: str = "keep"
     TENANCY: str | None = None
     ACTOR_RESOLVER: str | None = None
@@ -207,6 +210,16 @@ def _mapping(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _api_rate_limits(value: Any) -> dict[str, int]:
+    if value is None:
+        return {}
+    given = _mapping(value)
+    if given.keys() - API_RATE_LIMITS.keys():
+        raise ValueError(f"names buckets that do not exist; there are {', '.join(API_RATE_LIMITS)}")
+    read, limits = _number(1, 1_000_000), {**API_RATE_LIMITS, **given}
+    return {name: read(limit) for name, limit in limits.items() if limit is not None}
+
+
 def _node_name(value: Any) -> str:
     if len(_text(value)) > MAX_NODE_NAME:
         raise ValueError(f"must have at most {MAX_NODE_NAME} characters")
@@ -227,6 +240,7 @@ _HINTS = {
     "POLICY_BOUNDS": 'Write {"max_attempts": 30}; docs/reference/policies.md lists the bounds.',
     "TENANT_RATE_LIMIT": _RATE_HINT,
     "HOST_RATE_LIMIT": _RATE_HINT,
+    "API_RATE_LIMITS": 'Write {"key": 600, "operation": None}, or None for no limit at all.',
 }
 
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -249,6 +263,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "POLICY_BOUNDS": bounds_of,
     "TENANT_RATE_LIMIT": parse_rate,
     "HOST_RATE_LIMIT": parse_rate,
+    "API_RATE_LIMITS": _api_rate_limits,
     "URL_CHANGE": _choice(*URL_CHANGES),
     "TENANCY": _optional(_text),
     "ACTOR_RESOLVER": _optional(_text),

@@ -116,8 +116,8 @@ def test_emit():
     assert set(inspect.signature(emit).parameters) <= named
     errors = {each.__name__ for each in (*EmitError.__subclasses__(), *_below(EmitError))}
     assert errors <= set(re.findall(r"`(\w+)`", text))
-    assert all(f"`{name}" in text for name in ("emit", "emit_many"))
-    assert set(webhooks_app.__all__) == {"__version__", "beat_schedule", "emit", "emit_many"}
+    assert all(f"`{name}" in text for name in ("emit", "emit_many", "event_type"))
+    assert set(webhooks_app.__all__) == {"__version__", "beat_schedule", "emit", "emit_many", "event_type"}
 
 
 def _below(kind: type[Exception]) -> set[type[Exception]]:

@@ -151,6 +151,12 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         "webhook_limit_reached": ErrorKind(
             422, "The scope has as many webhooks as it may have", "Delete a webhook that is no longer used."
         ),
+        "rate_limited": ErrorKind(
+            429,
+            "Too many requests in this minute",
+            "Repeat the request after the pause that Retry-After names; `details.bucket` says what is full.",
+            retryable=True,
+        ),
         "internal_error": ErrorKind(
             500, "The server failed", f"Repeat the request later. {_SUPPORT}", retryable=True
         ),

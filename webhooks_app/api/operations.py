@@ -9,7 +9,14 @@ from rest_framework.serializers import Serializer
 from .parsing import MEDIA_TYPE
 from .strict import Strict
 
-_ALWAYS = ("invalid_request", "unauthenticated", "permission_denied", "internal_error", "unavailable")
+_ALWAYS = (
+    "invalid_request",
+    "unauthenticated",
+    "permission_denied",
+    "rate_limited",
+    "internal_error",
+    "unavailable",
+)
 _WITH_BODY = ("length_required", "payload_too_large", "unsupported_media_type")
 _POST = ("invalid_idempotency_key", "idempotency_conflict", "request_in_progress")
 
@@ -31,6 +38,7 @@ class Operation:
     ``status``       HTTP status of a success
     ``errors``       codes of the catalogue beyond those that every operation may answer
     ``bodies``       media type -> serializer of what else the method takes besides ``body``, which is JSON
+    ``costly``       counted in a bucket of its own besides, with a lower limit
     ``shown_once``   members of the answer that a repeated request does not get again
     """
 
@@ -46,6 +54,7 @@ class Operation:
     status: int = 200
     errors: tuple[str, ...] = ()
     bodies: Mapping[str, type[Serializer]] = field(default_factory=dict)
+    costly: bool = False
     shown_once: frozenset[str] = frozenset()
 
     @property

@@ -53,6 +53,15 @@ class InProgress(drf.APIException):
     """A request with the same Idempotency-Key is being carried out."""
 
 
+class RateLimited(drf.APIException):
+    """The caller has asked too often; `bucket` is the full one."""
+
+    def __init__(self, bucket: str, headers: Mapping[str, str]) -> None:
+        super().__init__()
+        self.bucket = bucket
+        self.headers = headers
+
+
 class RouteNotFound(drf.APIException):
     """No path of the API matches."""
 
@@ -223,6 +232,11 @@ def _cursor(error: CursorExpired) -> Problem:
 @problem_of.register
 def _in_progress(error: InProgress) -> Problem:
     return Problem("request_in_progress", headers={"Retry-After": "1"})
+
+
+@problem_of.register
+def _rate(error: RateLimited) -> Problem:
+    return Problem("rate_limited", details={"bucket": error.bucket}, headers=error.headers)
 
 
 @problem_of.register

@@ -93,7 +93,7 @@ class OperationSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         """Return the declared query parameters, and the header of every answer."""
         query = [self._operation.query] if self._operation.query else []
-        return [*query, _REQUEST_ID, *(_IDEMPOTENCY if self.method == "POST" else ())]
+        return [*query, _REQUEST_ID, *_RATES, *(_IDEMPOTENCY if self.method == "POST" else ())]
 
     def get_response_serializers(self) -> Any:
         """Return the success and every error the operation may answer, by status."""
@@ -116,6 +116,14 @@ _REQUEST_ID: Final = OpenApiParameter(
 )
 
 
+_RATES: Final = tuple(
+    OpenApiParameter(name, int, OpenApiParameter.HEADER, response=True, description=text)
+    for name, text in (
+        ("RateLimit-Limit", "Requests a minute in the caller's fullest bucket."),
+        ("RateLimit-Remaining", "How many of them are left."),
+        ("RateLimit-Reset", "Seconds until the next minute begins."),
+    )
+)
 _IDEMPOTENCY: Final = (
     OpenApiParameter(
         HEADER,

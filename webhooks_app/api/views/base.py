@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 
 from ...actions.actor import Actor
 from ...ids import new_id
-from .. import idempotency, problems
+from .. import idempotency, problems, rate_limits
 from ..authentication import AUTHENTICATION
 from ..idempotency import Repeated
 from ..operations import NoQuery, Operation, Operations
@@ -81,6 +81,7 @@ class ApiView(BaseView):
     schema = OperationSchema()
     operations: ClassVar[Operations] = {}
     _claim: idempotency.Claim | None = None
+    _standing: rate_limits.Standing | None = None
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Answer, and let go of what was taken for it."""
@@ -94,6 +95,7 @@ class ApiView(BaseView):
             raise drf.NotAuthenticated
         if request.method not in self.allowed_methods:
             raise drf.MethodNotAllowed(request.method)
+        self._standing = rate_limits.count(self.actor, self.operation)
         if not self.actor.may(self.operation.permission):
             raise problems.MissingPermission(self.operation.permission)
         if request.method in _WITH_BODY:
@@ -110,8 +112,10 @@ class ApiView(BaseView):
         return response
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        """Keep the answer for those who repeat the request."""
+        """Tell the caller how it stands, and keep the answer for those who repeat the request."""
         response = super().finalize_response(request, response, *args, **kwargs)
+        for name, value in (self._standing.headers() if self._standing else {}).items():
+            response.setdefault(name, value)
         if self._claim is not None:
             self._claim.settle(response)
         return response

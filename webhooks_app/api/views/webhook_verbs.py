@@ -25,6 +25,7 @@ class RotateSecretView(ApiView):
     operations = {
         "POST": Operation(
             id="rotateWebhookSecret",
+            costly=True,
             tag=_TAG,
             summary="Replace the secret",
             description="Shown in this answer only. The old secret signs too until the overlap ends.",
@@ -53,6 +54,7 @@ class TestView(ApiView):
     operations = {
         "POST": Operation(
             id="testWebhook",
+            costly=True,
             tag=_TAG,
             summary="Send a test event at once",
             description="Answers with the attempt, whatever came of it. Never retried, moves no counter.",
@@ -76,6 +78,7 @@ class ReplayView(ApiView):
     operations = {
         "POST": Operation(
             id="replayWebhook",
+            costly=True,
             tag=_TAG,
             summary="Queue events again",
             description="By id, or those of a time span; also events the webhook never had.",

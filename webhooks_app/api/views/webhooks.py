@@ -33,6 +33,7 @@ class Webhooks(ListView[Endpoint]):
         ),
         "POST": Operation(
             id="createWebhook",
+            costly=True,
             tag=_TAG,
             summary="Create a webhook",
             description="The secret is shown in this answer only. Events recorded from now on arrive.",

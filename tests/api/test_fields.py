@@ -57,6 +57,8 @@ BODIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "PatchedWebhookUpdate": ("PATCH", "/webhooks/{id}", UPDATE),
     "RotateSecret": ("POST", "/webhooks/{id}/rotate-secret", {"overlap_hours": 1, "secret": SECRET}),
     "Replay": ("POST", "/webhooks/{id}/replay", REPLAY),
+    "Recover": ("POST", "/webhooks/{id}/recover", {"since": EVENT["occurred_at"]}),
+    "BulkRetry": ("POST", "/deliveries/bulk-retry", {**REPLAY, "error": "dns", "event_type": "order.paid"}),
     "EventBatch": ("POST", "/events/batch", {"events": [EVENT]}),
     "MatchRequest": (
         "POST",

@@ -95,7 +95,7 @@ def _check_open(endpoint: Endpoint, state: EndpointState) -> None:
         raise Conflict(
             "the webhook's circuit breaker is open",
             code="breaker_open",
-            fix="Wait until the receiver answers again and the breaker has closed.",
+            fix="Repeat the request when the receiver answers again and the breaker has closed.",
         )
 
 

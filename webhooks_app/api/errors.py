@@ -99,6 +99,11 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         "delivery_ended": ErrorKind(
             409, "The delivery has ended", "Nothing is left to cancel; replay it to have it sent again."
         ),
+        "event_unavailable": ErrorKind(
+            409,
+            "The event can no longer be sent",
+            "Nothing: it is expired, past its retention, or was erased.",
+        ),
         "breaker_open": ErrorKind(
             409,
             "The webhook's circuit breaker is open",

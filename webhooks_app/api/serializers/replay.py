@@ -2,7 +2,8 @@
 
 from rest_framework import serializers
 
-from ...actions.replay_selection import MAX_IDS, STATUSES
+from ...actions.endpoint_fields import MAX_ID
+from ...actions.replay_selection import MAX_IDS, NEW, SAME, STATUSES
 from ..strict import Choice, Moment, Strict, Text
 
 
@@ -23,6 +24,18 @@ class Replay(Strict):
         required=False,
         help_text="`dead`: ended and never delivered; `failed`: still tried, last attempt failed; "
         "`succeeded`: delivered at least once.",
+    )
+    to = Text(
+        max_length=MAX_ID,
+        required=False,
+        help_text="Another webhook of the same environment that gets them; its scope and filters count, and "
+        "`status` still is about the deliveries of the webhook in the path.",
+    )
+    webhook_id = Choice(
+        choices=[SAME, NEW],
+        required=False,
+        help_text="`same`: under the ids they had; `new`: as copies with ids of their own that have a member "
+        "`replay`; default: as the policy says.",
     )
 
 

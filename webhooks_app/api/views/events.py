@@ -80,7 +80,8 @@ class Events(ListView[Event]):
     def get(self, request: Request) -> Response:
         """List."""
         walk, keys = event_walk(self.actor, self.given)
-        rows = visible_events(self.actor).defer("body")
+        # Copies that replays made are no events of their own.
+        rows = visible_events(self.actor).filter(replay_of__isnull=True).defer("body")
         return self.page(rows, keys=keys, floor=look_at_most(walk, keys))
 
     def post(self, request: Request) -> Response:

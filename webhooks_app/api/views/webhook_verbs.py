@@ -86,14 +86,17 @@ class ReplayView(ApiView):
             body=Replay,
             answer=Queued,
             status=202,
-            errors=("webhook_not_found", "webhook_disabled"),
+            errors=("webhook_not_found", "webhook_disabled", "breaker_open", "delivery_in_flight"),
         )
     }
 
     def post(self, request: Request, id: str) -> Response:
         """Queue."""
         endpoint = get_endpoint(self.actor, id)
-        return self.answer({"queued": replay(self.actor, endpoint, **self.read())})
+        asked = self.read()
+        other = asked.pop("to", None)
+        to = None if other is None else get_endpoint(self.actor, other)
+        return self.answer({"queued": replay(self.actor, endpoint, to=to, **asked)})
 
 
 class PauseView(ApiView):

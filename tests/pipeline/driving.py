@@ -11,9 +11,9 @@ from django.db import connections
 from webhooks_app.models import Attempt, Delivery, Endpoint
 from webhooks_app.pipeline import inline
 from webhooks_app.pipeline.batch import Batch, OutcomesKeptError, contents_of, prepare
+from webhooks_app.pipeline.follow_up import Recorded
 from webhooks_app.pipeline.gates import Room
 from webhooks_app.pipeline.lease import lease
-from webhooks_app.pipeline.record import Recorded
 from webhooks_app.pipeline.sending import Configs
 from webhooks_app.pipeline.work import Lease
 

@@ -19,8 +19,8 @@ from ..signals import (
     endpoint_warned,
 )
 from . import doorbell
+from .follow_up import Recorded
 from .judge import Judged
-from .record import Recorded
 from .work import Ended, Lease, News
 
 logger = logging.getLogger("webhooks_app.deliveries")

@@ -13,9 +13,10 @@ from ..destinations.base import Sent
 from ..destinations.config import EndpointConfig, load_configs
 from . import announce
 from .contents import read_contents
+from .follow_up import Recorded
 from .judge import judge
 from .probes import ping_contents
-from .record import Recorded, record
+from .record import record
 from .sending import Configs, lost, send_job
 from .work import Content, Done, Job, Lease, Unit
 

@@ -67,7 +67,7 @@ def candidates(tx: Tx, sizes: Mapping[int, int], gates: Mapping[int, Gate], now:
         else:
             found.add((job,), row[13])
     if lanes:
-        _add_chains(tx, found, list(lanes), gates, now, late=late)
+        _add_chains(tx, found, list(lanes), gates, now=now, late=late)
     for state, jobs in late.items():
         found.late += _end(tx, jobs, now, state=state, error="event_unavailable" if state == EXPIRED else "")
     return found
@@ -89,8 +89,8 @@ def _add_chains(
     found: Found,
     lanes: Sequence[Lane],
     gates: Mapping[int, Gate],
-    now: datetime,
     *,
+    now: datetime,
     late: dict[str, list[Job]],
 ) -> None:
     blocked: list[Lane] = []

@@ -1,6 +1,6 @@
 """What the outcomes of a record do to an endpoint: window, holds, breaker, warnings, automatic disabling."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from ..core.breaker import CLOSED, OPEN, BreakerFacts, after
@@ -19,12 +19,13 @@ def apply_outcomes(
     states: Mapping[int, StateRow],
     outcomes: Mapping[int, Sequence[Judged]],
     gates: Mapping[int, Gate],
-    probes: Mapping[int, bool],
+    *,
+    probes: Collection[int],
     now: datetime,
 ) -> None:
     """Apply the outcomes of each endpoint, in the order they came in, to its row.
 
-    `probes` says of which endpoints this lease holds the probe.
+    `probes` are the endpoints whose probe this lease holds.
     """
     for endpoint_id, mine in outcomes.items():
         state = states.get(endpoint_id)
@@ -33,10 +34,10 @@ def apply_outcomes(
         # Results of an earlier life (before a disable, an enable, another URL) say nothing about this one.
         current = [each for each in mine if each.job.generation == state.generation]
         if current:
-            _apply(state, current, gates[endpoint_id], probes.get(endpoint_id, False), now)
+            _apply(state, current, gates[endpoint_id], probing=endpoint_id in probes, now=now)
 
 
-def _apply(state: StateRow, outcomes: Sequence[Judged], gate: Gate, probing: bool, now: datetime) -> None:
+def _apply(state: StateRow, outcomes: Sequence[Judged], gate: Gate, *, probing: bool, now: datetime) -> None:
     state.set(window=next_window(state.window, worst(each.pace for each in outcomes), gate.max_in_flight))
     _hold(state, outcomes)
     for each in outcomes:

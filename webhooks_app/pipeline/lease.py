@@ -61,7 +61,7 @@ def _lease(tx: Tx, ids: list[int], room: Room, *, divert: bool) -> Lease:
     claim.more = frozenset(choice.more | unfinished | {each.endpoint_id for each in found.late})
     _claim(tx, claim, choice.units, now)
     count_dead(tx, claim.ended)
-    claim.later = _note(tx, mine, choice, found.waiting, now)
+    claim.later = _note(tx, mine, choice, waiting=found.waiting, now=now)
     return claim
 
 
@@ -80,7 +80,7 @@ def _claim(tx: Tx, claim: Lease, units: Sequence[Unit], now: datetime) -> None:
 
 
 def _note(
-    tx: Tx, gates: Sequence[Gate], choice: Choice, waiting: Collection[int], now: datetime
+    tx: Tx, gates: Sequence[Gate], choice: Choice, *, waiting: Collection[int], now: datetime
 ) -> Mapping[int, float]:
     """Leave word in the state rows; return in how many seconds to look at which endpoint again.
 

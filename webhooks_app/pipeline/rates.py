@@ -158,13 +158,19 @@ def give_back(tx: Tx, gates: Mapping[int, Gate], released: Sequence[Job]) -> Non
         for key in _limits(gate):
             shared[key] = shared.get(key, 0) + 1
     if own:
-        _add(tx, "webhooks_app_endpointstate SET tokens = tokens + v.more", "endpoint_id", "bigint", own)
+        _add(
+            tx,
+            "webhooks_app_endpointstate SET tokens = tokens + v.more",
+            own,
+            column="endpoint_id",
+            kind="bigint",
+        )
     if shared:
         condition, values = tx.dialect.among("key", sorted(shared))
         tx.execute(f"{_LOCK.format(condition)} {tx.dialect.lock_row}", values)
-        _add(tx, "webhooks_app_ratebucket SET tokens = tokens + v.more", "key", "text", shared)
+        _add(tx, "webhooks_app_ratebucket SET tokens = tokens + v.more", shared, column="key", kind="text")
 
 
-def _add(tx: Tx, change: str, column: str, kind: str, counts: Mapping[Any, int]) -> None:
+def _add(tx: Tx, change: str, counts: Mapping[Any, int], *, column: str, kind: str) -> None:
     item, values = tx.dialect.values({"name": kind, "more": "int"}, sorted(counts.items()))
     tx.execute(f"UPDATE {change} FROM {item} WHERE {column} = v.name", values)

@@ -4,46 +4,23 @@ Lock order: endpoint states by id, then deliveries, then attempts. Whoever finds
 nothing: the claim lapsed and another worker has it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..core.states import DEAD, DELIVERED, EXHAUSTED, PENDING
+from ..core.states import DELIVERED, PENDING
 from ..destinations.config import EndpointConfig
-from .counts import count_outcomes
 from .dialect import Dialect
 from .evidence import insert_attempts
-from .health import SUCCESS_NEWS, apply_outcomes
+from .follow_up import Recorded, Scene, follow_up
 from .judge import Judged
-from .lanes import promote
 from .rates import give_back as give_back_tokens
-from .state_rows import StateRow, changed_rows, lock_states, note_secret_use, save_states
-from .system_events import write_changes, write_exhausted
+from .state_rows import lock_states
 from .transactions import Tx, short
-from .wakes import wake_later, wake_starved
-from .work import Done, Ended, Job, Lease, News
+from .work import Done, Lease
 
 # How long a delivery waits whose body's database did not answer.
 AWAY = timedelta(seconds=10)
-
-
-@dataclass(slots=True)
-class Recorded:
-    """What a record wrote: attempts, deliveries that ended, changes of endpoints, and whom to wake.
-
-    `events`: the sender's own events wait for fan-out. `kept` was not written: somebody has the state rows
-    of these endpoints locked.
-    """
-
-    attempts: list[Judged] = field(default_factory=list)
-    released: int = 0
-    ended: list[Ended] = field(default_factory=list)
-    news: list[News] = field(default_factory=list)
-    events: bool = False
-    wake: set[int] = field(default_factory=set)
-    later: dict[int, float] = field(default_factory=dict)
-    kept: list[Done] = field(default_factory=list)
 
 
 def record(
@@ -92,108 +69,27 @@ def _record(
         kept = [done for done in (*(each.done for each in judged), *released) if _of(done, locked_out)]
         judged = [each for each in judged if not _of(each, locked_out)]
         released = [done for done in released if not _of(done, locked_out)]
-    mine = _written(tx, lease, judged, states, now)
+    scene = Scene(tx, lease, states, now)
+    mine = _written(scene, judged)
     recorded = Recorded(attempts=mine, released=_release(tx, lease, released, now), kept=kept)
     insert_attempts(tx, lease, mine, configs)
-    _follow_up(tx, lease, recorded, released, states, now)
+    follow_up(scene, recorded, released)
     return recorded
-
-
-def _follow_up(
-    tx: Tx,
-    lease: Lease,
-    recorded: Recorded,
-    released: Sequence[Done],
-    states: Mapping[int, StateRow],
-    now: datetime,
-) -> None:
-    """Do what the outcomes mean for the endpoints, and find out whom to wake."""
-    outcomes = _by_endpoint(recorded.attempts)
-    apply_outcomes(states, outcomes, lease.gates, _probes(tx, lease, states), now)
-    _finish_probes(lease, recorded, released, states)
-    jobs = _jobs(recorded.attempts, released)
-    lanes = {(job.endpoint_id, job.lane) for job in jobs if job.lane is not None}
-    recorded.wake = wake_starved(states) | promote(tx, lanes, now)
-    recorded.wake |= {done.job.endpoint_id for done in released if done.content}
-    recorded.later = wake_later(states, recorded.attempts, now)
-    changes = [change for state in states.values() for change in state.news]
-    recorded.wake |= {news.endpoint_id for news, _ in changes if news.kind in _LETS_GO}
-    write_changes(tx, changes, lease.gates, now)
-    write_exhausted(tx, recorded.attempts, lease.gates, now)
-    _save(tx, states, outcomes, now)
-    recorded.news = [news for news, _ in changes]
-    recorded.events = bool(changes) or any(each.outcome.state == EXHAUSTED for each in recorded.attempts)
-    recorded.ended = [_ended(each) for each in recorded.attempts if each.ends and each.outcome.state in DEAD]
-
-
-# After these there is something to send to the endpoint at once.
-_LETS_GO = ("webhook.breaker_closed", "webhook.breaker_half_opened")
-
-
-def _by_endpoint(judged: Sequence[Judged]) -> dict[int, list[Judged]]:
-    grouped: dict[int, list[Judged]] = {}
-    for each in sorted(judged, key=lambda one: one.done.finished_at):
-        grouped.setdefault(each.job.endpoint_id, []).append(each)
-    return grouped
-
-
-def _jobs(judged: Sequence[Judged], released: Sequence[Done]) -> Iterator[Job]:
-    yield from (each.job for each in judged)
-    yield from (done.job for done in released)
-
-
-def _probes(tx: Tx, lease: Lease, states: Mapping[int, StateRow]) -> dict[int, bool]:
-    """Return of which endpoints this lease holds the probe."""
-    token = tx.dialect.uuid(lease.token)
-    return {key: True for key, state in states.items() if state.probe_token == token}
-
-
-def _finish_probes(
-    lease: Lease, recorded: Recorded, released: Sequence[Done], states: Mapping[int, StateRow]
-) -> None:
-    """Let the next round of probes go once every probe of this one has reported."""
-    lease.reported |= {job.id for job in _jobs(recorded.attempts, released) if job.trigger == "probe"}
-    for key in {job.endpoint_id for job in _jobs(recorded.attempts, released) if job.trigger == "probe"}:
-        round_ = {job.id for job in lease.jobs if job.endpoint_id == key}
-        if key in states and round_ <= lease.reported:
-            states[key].set(probe_token=None, probe_until=None)
-
-
-def _save(
-    tx: Tx, states: Mapping[int, StateRow], outcomes: Mapping[int, Sequence[Judged]], now: datetime
-) -> None:
-    save_states(tx, changed_rows(states))
-    known = {key: mine for key, mine in outcomes.items() if key in states}
-    count_outcomes(tx, known, {key: states[key].latency_ms for key in known}, now)
-    good = [key for key, mine in known.items() if any(each.outcome.health == "success" for each in mine)]
-    stale = [key for key in good if _is_stale(states[key], now)]
-    note_secret_use(tx, stale, now)
-
-
-def _is_stale(state: StateRow, now: datetime) -> bool:
-    return state.last_success_at is None or state.last_success_at < now - SUCCESS_NEWS
 
 
 def _of(item: Judged | Done, endpoint_ids: Collection[int]) -> bool:
     return item.job.endpoint_id in endpoint_ids
 
 
-def _written(
-    tx: Tx, lease: Lease, judged: Sequence[Judged], states: Mapping[int, StateRow], now: datetime
-) -> list[Judged]:
+def _written(scene: Scene, judged: Sequence[Judged]) -> list[Judged]:
     """Write the outcomes into their deliveries; return those whose claim still held."""
-    written = _update_deliveries(tx, lease, [each for each in judged if not each.job.is_ping], now)
-    token = tx.dialect.uuid(lease.token)
+    deliveries = [each for each in judged if not each.job.is_ping]
+    written = _update_deliveries(scene.tx, scene.lease, deliveries, scene.now)
     return [
         each
         for each in judged
-        if each.job.id in written or (each.job.is_ping and _holds_probe(states, each, token))
+        if each.job.id in written or (each.job.is_ping and scene.holds_probe(each.job.endpoint_id))
     ]
-
-
-def _holds_probe(states: Mapping[int, StateRow], each: Judged, token: Any) -> bool:
-    state = states.get(each.job.endpoint_id)
-    return state is not None and state.probe_token == token
 
 
 def _update_deliveries(tx: Tx, lease: Lease, judged: Sequence[Judged], now: datetime) -> set[int]:
@@ -274,17 +170,3 @@ def _give_back(tx: Tx, lease: Lease, ids: Sequence[int], due_at: datetime | None
         [tx.dialect.time(due_at), *values, tx.dialect.uuid(lease.token)],
     )
     return int(tx.cursor.rowcount)
-
-
-def _ended(each: Judged) -> Ended:
-    job = each.job
-    return Ended(
-        job.id,
-        job.endpoint_id,
-        job.event_id,
-        str(each.outcome.state),
-        each.outcome.error,
-        job.number,
-        job.occurred,
-        job.created,
-    )

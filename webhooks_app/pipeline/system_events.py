@@ -80,12 +80,12 @@ def write_changes(tx: Tx, changes: Sequence[Change], gates: Mapping[int, Gate], 
         return
     subjects = _subjects(tx, {news.endpoint_id for news, _ in changes})
     events = [(_EVENT_OF[news.kind], news, each) for news, each in changes if news.kind in _EVENT_OF]
-    ids = _insert_events(tx, events, subjects, gates, now)
+    ids = _insert_events(tx, events, subjects, gates=gates, now=now)
     for news, _ in changes:
         details = {"reason": news.reason, **_plain(news.data)}
         if news.kind in _EVENT_OF:
-            details["event_id"] = ids[_EVENT_OF[news.kind], news.endpoint_id]
-        _audit(tx, news.kind, subjects[news.endpoint_id], details, now)
+            details["event_id"] = ids[news.kind, news.endpoint_id, news.reason]
+        _audit(tx, news.kind, subjects[news.endpoint_id], details, now=now)
 
 
 def write_exhausted(tx: Tx, judged: Sequence[Judged], gates: Mapping[int, Gate], now: datetime) -> None:
@@ -96,7 +96,7 @@ def write_exhausted(tx: Tx, judged: Sequence[Judged], gates: Mapping[int, Gate],
     events = [(EXHAUSTED_EVENT, _exhausted(each), each) for each in judged if _is_exhausted(each)]
     if events:
         subjects = _subjects(tx, {news.endpoint_id for _, news, _ in events})
-        _insert_events(tx, events, subjects, gates, now)
+        _insert_events(tx, events, subjects, gates=gates, now=now)
 
 
 def note_changes(tx: Tx, news: Sequence[News], now: datetime) -> None:
@@ -104,7 +104,7 @@ def note_changes(tx: Tx, news: Sequence[News], now: datetime) -> None:
     if news:
         subjects = _subjects(tx, {each.endpoint_id for each in news})
         for each in news:
-            _audit(tx, each.kind, subjects[each.endpoint_id], {"reason": each.reason}, now)
+            _audit(tx, each.kind, subjects[each.endpoint_id], {"reason": each.reason}, now=now)
 
 
 def _is_exhausted(each: Judged) -> bool:
@@ -138,24 +138,25 @@ def _insert_events(
     tx: Tx,
     events: Sequence[tuple[str, News, Judged]],
     subjects: Mapping[int, _Subject],
+    *,
     gates: Mapping[int, Gate],
     now: datetime,
-) -> dict[tuple[str, int], str]:
-    """Insert the events; return the id of the last one of each type and endpoint.
+) -> dict[tuple[str, int, str], str]:
+    """Insert the events; return their ids by kind of news, endpoint and reason.
 
     Only the policy's `notify_tenant` lets the tenant's other endpoints have them; the subject never does.
     """
     rows: dict[str, tuple[Any, ...]] = {}
-    ids: dict[tuple[str, int], str] = {}
+    ids: dict[tuple[str, int, str], str] = {}
     moment = tx.dialect.time(now)
     for type, news, each in events:
         subject = subjects[news.endpoint_id]
         event_id = _id(type, subject, news, each)
         told = subject.tenant_id if gates[news.endpoint_id].policy.notify_tenant else None
-        body = _body(event_id, type, subject, news, now)
+        body = _body(event_id, type, subject, news, at=now)
         who = (told, subject.partner_id, subject.environment)
         rows[event_id] = (event_id, type, *who, moment, moment, body, subject.key, 0)
-        ids[type, news.endpoint_id] = event_id
+        ids[news.kind, news.endpoint_id, news.reason] = event_id
     if rows:
         tail = "ON CONFLICT (public_id) DO NOTHING"
         tx.insert("webhooks_app_event", _TYPES, [rows[key] for key in sorted(rows)], tail=tail)
@@ -170,7 +171,7 @@ def _id(type: str, subject: _Subject, news: News, each: Judged) -> str:
     return system_event_id(at=each.done.finished_at, seed=seed)
 
 
-def _body(event_id: str, type: str, subject: _Subject, news: News, at: datetime) -> bytes:
+def _body(event_id: str, type: str, subject: _Subject, news: News, *, at: datetime) -> bytes:
     reason = {} if type == EXHAUSTED_EVENT else {"reason": news.reason}
     return envelope.build(
         id=event_id,
@@ -192,7 +193,7 @@ def _plain(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _audit(tx: Tx, action: str, subject: _Subject, details: Mapping[str, Any], now: datetime) -> None:
+def _audit(tx: Tx, action: str, subject: _Subject, details: Mapping[str, Any], *, now: datetime) -> None:
     who = ("system", "deliveries", "webhook", subject.public_id, subject.tenant_id, subject.own_partner_id)
     entry = (new_id("aud"), action, *who, "", dumps(details), tx.dialect.time(now))
     tx.insert("webhooks_app_auditentry", _AUDIT_TYPES, [entry])

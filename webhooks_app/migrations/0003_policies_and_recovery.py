@@ -99,14 +99,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.AddField(
-            model_name="delivery",
-            name="started_at",
-            field=models.DateTimeField(
-                help_text="Start of its schedule: the event's recording, or a replay. Null = created_at.",
-                null=True,
-            ),
-        ),
-        migrations.AddField(
             model_name="endpoint",
             name="ordering",
             field=models.CharField(
@@ -243,14 +235,6 @@ class Migration(migrations.Migration):
                 db_default=0, default=0, help_text="Warnings given about the present run of failures."
             ),
         ),
-        migrations.AddField(
-            model_name="event",
-            name="replay_of",
-            field=models.BigIntegerField(
-                help_text="Key of the event that this one repeats at one endpoint, with its own id.",
-                null=True,
-            ),
-        ),
         migrations.AlterField(
             model_name="delivery",
             name="priority",
@@ -298,6 +282,23 @@ class Migration(migrations.Migration):
                 condition=models.Q(("state__in", ["queued", "running"])),
                 fields=["id"],
                 name="webhooks_job_open",
+            ),
+        ),
+        # The largest tables come last: their locks are held to the end.
+        migrations.AddField(
+            model_name="event",
+            name="replay_of",
+            field=models.BigIntegerField(
+                help_text="Key of the event that this one repeats at one endpoint, with its own id.",
+                null=True,
+            ),
+        ),
+        migrations.AddField(
+            model_name="delivery",
+            name="started_at",
+            field=models.DateTimeField(
+                help_text="Start of its schedule: the event's recording, or a replay. Null = created_at.",
+                null=True,
             ),
         ),
     ]

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import Any
 
 from django.db import connections
 
-from tests.e2e.receiver import Post
+from tests.e2e.receiver import Post, Receiver
 from tests.e2e.settings import ALIAS
 from webhooks_app.core.ids import format_id
 
@@ -56,6 +57,29 @@ def check(
     _check_attempts()
     _check_repeats(posts, {f"/{name}" for name in rude})
     return _check_posts(posts)
+
+
+def check_order(receiver: Receiver, name: str) -> int:
+    """Check that at path `/name` no event was sent before its predecessor in the lane was accepted.
+
+    Returns:
+        How many lanes there were.
+    """
+    first: dict[str, float] = {}
+    for post in receiver.at(name):
+        first.setdefault(post.event_id, post.at)
+    found = rows(
+        """SELECT d.lane, e.public_id FROM webhooks_app_delivery d
+        JOIN webhooks_app_event e ON e.id = d.event_id JOIN webhooks_app_endpoint w ON w.id = d.endpoint_id
+        WHERE w.url LIKE %s AND d.lane IS NOT NULL ORDER BY d.lane, d.position""",
+        f"%/{name}",
+    )
+    lanes = [[row[1] for row in lane] for _, lane in groupby(found, key=lambda row: row[0])]
+    for before, after in (pair for lane in lanes for pair in pairwise(lane) if pair[1] in first):
+        accepted = receiver.accepted.get((f"/{name}", before))
+        assert accepted is not None, f"{after} was sent, {before} never accepted"
+        assert accepted <= first[after], f"{after} overtook {before}"
+    return len(lanes)
 
 
 def _check_outbox(events: set[str]) -> None:

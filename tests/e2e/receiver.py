@@ -46,6 +46,8 @@ class Receiver:
 
     def __init__(self, *, idle_seconds: float | None = None, context: ssl.SSLContext | None = None) -> None:
         self.posts: list[Post] = []
+        # When an event was first answered with a 2xx, by path and event.
+        self.accepted: dict[tuple[str, str], float] = {}
         self.in_flight: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
         self.connections = 0
@@ -84,6 +86,8 @@ class Receiver:
             if reply.gate is not None:
                 reply.gate.wait(60)
             time.sleep(reply.delay)
+            if 200 <= reply.status < 300 and not reply.drop:
+                self.accepted.setdefault((post.path, post.event_id), time.monotonic())
             return None if reply.drop else reply
         finally:
             with self._lock:

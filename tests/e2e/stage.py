@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ SHORT: dict[str, Any] = {
 }
 QUICK: dict[str, Any] = {"waits": [1] * 12, "jitter": 0.0, "connect_timeout": 0.5, "total_timeout": 1.0}
 TICK_SECONDS = 0.3
+AGENT = "webhooks_app.destinations.https:_AGENT"
 
 
 class Stage:
@@ -76,14 +78,22 @@ class Stage:
                 ids += [ref.id for ref in emit_many(items)]
         return ids
 
-    def worker(self, *, wait: bool = True, faults: Sequence[dict[str, Any]] = (), **options: Any) -> Worker:
-        """Start a worker; `faults` are its own."""
+    def worker(
+        self, *, wait: bool = True, name: str = "", faults: Sequence[dict[str, Any]] = (), **options: Any
+    ) -> Worker:
+        """Start a worker; `faults` are its own. With a `name` it says so in each request's User-Agent."""
         self.choice.faults = [{"flag": self.flag(fault), **fault} for fault in faults]
-        worker = Worker(self.folder, self.choice, **options)
+        constants = {**self.choice.constants, **({AGENT: name} if name else {})}
+        worker = Worker(self.folder, replace(self.choice, constants=constants), **options)
         self.choice.faults = []
         self.keep(worker)
         self.workers.append(worker)
         return worker.start(wait=wait)
+
+    def crew(self, *names: str, **options: Any) -> list[Worker]:
+        """Start one worker of each name side by side, with one process each; return when all are ready."""
+        crew = [self.worker(wait=False, name=name, concurrency=1, **options) for name in names]
+        return [worker.await_ready() for worker in crew]
 
     def keep(self, process: Process) -> None:
         """End this process with the test."""

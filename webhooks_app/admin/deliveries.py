@@ -1,6 +1,6 @@
 """Deliveries: the jobs and where they stand; ended ones can be sent again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -9,7 +9,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from .. import conf
+from ..actions.actor import Actor
+from ..actions.cancel import cancel
 from ..actions.replay import replay
+from ..actions.resend import resend
 from ..core.ids import parse_delivery_id, parse_id
 from ..core.states import State
 from ..exceptions import ActionError
@@ -17,8 +20,11 @@ from ..models import Delivery, Endpoint, Event
 from . import shown
 from .base import MANAGE, EvidenceAdmin, by_pk, staff_actor
 from .change_list import recent_filter
+from .endpoint_verbs import outcome
 
 MAX_REPLAYED = 100
+# Each waits for its answer.
+MAX_RESENT = 5
 
 
 @admin.register(Delivery)
@@ -38,7 +44,7 @@ class DeliveryAdmin(EvidenceAdmin[Delivery]):
     )
     list_filter = (recent_filter("state", [(state.value, state.value) for state in State]),)
     search_help_text = "Id of a delivery, an endpoint or an event."
-    actions = ("send_again",)
+    actions = ("send_again", "send_once", "cancel_selected")
     shown_fields = (
         "public_id",
         "endpoint_link",
@@ -123,16 +129,41 @@ class DeliveryAdmin(EvidenceAdmin[Delivery]):
     @admin.action(description="Send again", permissions=["replay"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
         """Replay the selected deliveries, endpoint by endpoint; each receives the same bytes and id."""
-        rows = list(queryset.order_by("endpoint_id", "pk")[: MAX_REPLAYED + 1])
-        if len(rows) > MAX_REPLAYED:
-            messages.error(
-                request, f"Choose at most {MAX_REPLAYED} deliveries, or send again from the endpoint."
-            )
-            return
+        rows = _chosen(request, queryset, MAX_REPLAYED)
         endpoints = Endpoint.objects.using(conf.current().DATABASE).in_bulk({row.endpoint_id for row in rows})
         for endpoint_id, group in groupby(rows, key=lambda row: row.endpoint_id):
             if endpoint := endpoints.get(endpoint_id):
                 _replay(request, endpoint, [row.event_id for row in group])
+
+    @admin.action(description="Send once, now", permissions=["replay"])
+    def send_once(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
+        """Make one attempt of each, beside its schedule."""
+        for row in _chosen(request, queryset, MAX_RESENT):
+            _do(request, row, lambda actor, row: f"sent: {outcome(resend(actor, row))}")
+
+    @admin.action(description="Cancel", permissions=["replay"])
+    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:
+        """End those that are open."""
+        for row in _chosen(request, queryset, MAX_REPLAYED):
+            _do(request, row, lambda actor, row: cancel(actor, row).state)
+
+
+def _chosen(request: HttpRequest, queryset: QuerySet[Delivery], most: int) -> list[Delivery]:
+    """Return the selected rows, endpoint by endpoint; none when there are too many."""
+    rows = list(queryset.order_by("endpoint_id", "pk")[: most + 1])
+    if len(rows) > most:
+        messages.error(request, f"Choose at most {most} deliveries, or do it from the endpoint.")
+        return []
+    return rows
+
+
+def _do(request: HttpRequest, row: Delivery, verb: Callable[[Actor, Delivery], str]) -> None:
+    try:
+        done = verb(staff_actor(request), row)
+    except ActionError as error:
+        messages.error(request, f"Delivery {row.public_id}: {error.message}. {error.fix}".strip())
+    else:
+        messages.success(request, f"Delivery {row.public_id} {done}.")
 
 
 def _replay(request: HttpRequest, endpoint: Endpoint, event_pks: list[int]) -> None:

@@ -142,6 +142,13 @@ class RotateForm(forms.Form):
     )
 
 
+class RecoverForm(forms.Form):
+    """Since when an endpoint gets what it lacks."""
+
+    since = forms.DateTimeField(help_text="Events that occurred from then on. UTC.")
+    until = forms.DateTimeField(required=False, help_text="And before then.")
+
+
 class ReplayForm(forms.Form):
     """Which events are sent again."""
 

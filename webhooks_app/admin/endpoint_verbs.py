@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from ..actions.actor import Actor
+from ..actions.cancel import cancel_open
+from ..actions.recover import recover
 from ..actions.replay import replay
 from ..actions.rotate_secret import rotate_secret
 from ..actions.test_send import test_send
@@ -17,7 +19,7 @@ from ..exceptions import ActionError
 from ..models import Attempt, Endpoint
 from . import action_pages
 from .base import staff_actor
-from .endpoint_forms import ConfirmForm, ReplayForm, RotateForm
+from .endpoint_forms import ConfirmForm, RecoverForm, ReplayForm, RotateForm
 
 if TYPE_CHECKING:
     from .endpoints import EndpointAdmin
@@ -57,6 +59,16 @@ def _replay(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
     return f"Queued: {replay(actor, endpoint, **window)}.", ""
 
 
+def _recover(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
+    job = recover(actor, endpoint, since=values["since"], until=values["until"])
+    return f"{job.total} to queue; see job {job.public_id}.", ""
+
+
+def _cancel(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
+    done = cancel_open(actor, endpoint)
+    return f"Cancelled: {done.count}.{'' if done.finished else ' More are open; do it again.'}", ""
+
+
 VERBS: Mapping[str, Verb] = {
     "test": Verb(
         "Send a test",
@@ -79,6 +91,22 @@ VERBS: Mapping[str, Verb] = {
         "Send again",
         ReplayForm,
         _replay,
+    ),
+    "recover": Verb(
+        "Recover",
+        "Deliveries that died, and events that the endpoint should have had and never had, are queued again "
+        "in the background, behind its live traffic.",
+        "Recover",
+        RecoverForm,
+        _recover,
+    ),
+    "cancel-open": Verb(
+        "Cancel open deliveries",
+        "All deliveries that still wait end as cancelled, but for those that are being sent. They can be "
+        "sent again later.",
+        "Cancel them",
+        ConfirmForm,
+        _cancel,
     ),
 }
 

@@ -10,17 +10,20 @@ from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .ending import BATCH, End, end_open
 from .endpoint_changes import change, change_state
-from .locking import locked
+from .locking import Check, locked
 
 DELETED = End(DEAD_LETTERED, "endpoint_deleted")
 # A caller waits for this; what is left after it the path and prune end.
 PATIENCE = 5.0
 
 
-def delete_endpoint(actor: Actor, endpoint: Endpoint) -> None:
+def delete_endpoint(actor: Actor, endpoint: Endpoint, *, check: Check | None = None) -> None:
     """Delete the endpoint. The evidence of its attempts stays until its retention is over.
 
     A request under way ends as it may; its delivery ends with it.
+
+    Args:
+        check: called with the locked endpoint and state before anything changes; raises to prevent it.
 
     Raises:
         NotFound: deleted already, or not the actor's.
@@ -28,7 +31,7 @@ def delete_endpoint(actor: Actor, endpoint: Endpoint) -> None:
     """
     require(actor, WEBHOOKS_MANAGE)
     alias = conf.current().DATABASE
-    with locked(actor, endpoint) as (fresh, state):
+    with locked(actor, endpoint, check) as (fresh, state):
         now = clock.db_now(alias)
         EndpointSecret.objects.using(alias).filter(endpoint=fresh).delete()
         change_state(alias, state, {}, new_life=True)

@@ -1,6 +1,6 @@
 """Locks of the actions, in the order of the whole product: limit row, Endpoint, EndpointState, deliveries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 
@@ -11,17 +11,27 @@ from ..models import Endpoint, EndpointState, PipelineLock
 from .actor import Actor
 from .scope import visible_endpoints, webhook_not_found
 
+Check = Callable[[Endpoint, EndpointState], None]
+
 
 @contextmanager
-def locked(actor: Actor, endpoint: Endpoint) -> Iterator[tuple[Endpoint, EndpointState]]:
+def locked(
+    actor: Actor, endpoint: Endpoint, check: Check | None = None
+) -> Iterator[tuple[Endpoint, EndpointState]]:
     """Open a transaction and yield the endpoint and its state as they are now, both locked.
+
+    Args:
+        check: called with both first; raises to leave them as they are.
 
     Raises NotFound when it was deleted meanwhile, or was never the actor's to see.
     """
     alias = conf.current().DATABASE
     with transaction.atomic(using=alias):
         fresh = lock_endpoint(actor, endpoint)
-        yield fresh, lock_state(alias, fresh.pk)
+        state = lock_state(alias, fresh.pk)
+        if check is not None:
+            check(fresh, state)
+        yield fresh, state
 
 
 def lock_endpoint(actor: Actor, endpoint: Endpoint) -> Endpoint:

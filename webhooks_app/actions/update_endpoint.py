@@ -14,7 +14,7 @@ from .disable import disable
 from .enable import enable
 from .endpoint_changes import CLOSED_BREAKER, change, renew
 from .faults import Faults
-from .locking import locked
+from .locking import Check, locked
 from .retarget import retarget
 
 POLICY = frozenset({"policy", "policy_overrides"})
@@ -34,13 +34,18 @@ _ELSEWHERE = {
 }
 
 
-def update_endpoint(actor: Actor, endpoint: Endpoint, changes: Mapping[str, Any]) -> Endpoint:
+def update_endpoint(
+    actor: Actor, endpoint: Endpoint, changes: Mapping[str, Any], *, check: Check | None = None
+) -> Endpoint:
     """Change the fields named in `changes`, by the names `register_endpoint` has, and `enabled`.
 
     `headers` replaces the whole list; an entry marked secret without a value keeps the value it has. A new
     `url` gets the open deliveries only when `retarget_pending` says so; with the setting URL_CHANGE
     `disable` it also disables the endpoint until a test reaches it. Another `ordering` holds for events that
     are fanned out from now on. Another policy closes an open breaker.
+
+    Args:
+        check: called with the locked endpoint and state before anything changes; raises to prevent it.
 
     Raises:
         InvalidRequest: naming every field that is refused; also when there is none.
@@ -53,7 +58,7 @@ def update_endpoint(actor: Actor, endpoint: Endpoint, changes: Mapping[str, Any]
     _check_names(changes, faults)
     # The look-up of the host may take seconds, so it comes before the locks.
     target = faults.check(check_endpoint_url, changes["url"]) if "url" in changes else None
-    with locked(actor, endpoint) as (fresh, state):
+    with locked(actor, endpoint, check) as (fresh, state):
         columns = endpoint_fields.columns(changes, fresh, faults)
         faults.finish()
         columns = {name: value for name, value in columns.items() if value != getattr(fresh, name)}

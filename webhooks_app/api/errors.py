@@ -147,6 +147,11 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
             "The length of the body is not given",
             "Send the header Content-Length instead of a chunked body.",
         ),
+        "precondition_failed": ErrorKind(
+            412,
+            "The object has changed since",
+            "Read it again and decide anew; then send its new ETag as If-Match.",
+        ),
         "payload_too_large": ErrorKind(
             413, "The body is too large", "Send less; put large content where the event can link to it."
         ),

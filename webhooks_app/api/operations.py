@@ -38,6 +38,7 @@ class Operation:
     ``status``       HTTP status of a success
     ``errors``       codes of the catalogue beyond those that every operation may answer
     ``bodies``       media type -> serializer of what else the method takes besides ``body``, which is JSON
+    ``etag``         the answer has an ETag, and the request may set a condition with it
     ``costly``       counted in a bucket of its own besides, with a lower limit
     ``shown_once``   members of the answer that a repeated request does not get again
     """
@@ -54,6 +55,7 @@ class Operation:
     status: int = 200
     errors: tuple[str, ...] = ()
     bodies: Mapping[str, type[Serializer]] = field(default_factory=dict)
+    etag: bool = False
     costly: bool = False
     shown_once: frozenset[str] = frozenset()
 

@@ -53,6 +53,10 @@ class InProgress(drf.APIException):
     """A request with the same Idempotency-Key is being carried out."""
 
 
+class PreconditionFailed(drf.APIException):
+    """The object is not as `If-Match` says."""
+
+
 class RateLimited(drf.APIException):
     """The caller has asked too often; `bucket` is the full one."""
 
@@ -232,6 +236,11 @@ def _cursor(error: CursorExpired) -> Problem:
 @problem_of.register
 def _in_progress(error: InProgress) -> Problem:
     return Problem("request_in_progress", headers={"Retry-After": "1"})
+
+
+@problem_of.register
+def _precondition(error: PreconditionFailed) -> Problem:
+    return Problem("precondition_failed")
 
 
 @problem_of.register

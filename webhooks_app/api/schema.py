@@ -93,13 +93,26 @@ class OperationSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         """Return the declared query parameters, and the header of every answer."""
         query = [self._operation.query] if self._operation.query else []
-        return [*query, _REQUEST_ID, *_RATES, *(_IDEMPOTENCY if self.method == "POST" else ())]
+        more = _IDEMPOTENCY if self.method == "POST" else ()
+        return [*query, _REQUEST_ID, *_RATES, *more, *self._conditions()]
 
     def get_response_serializers(self) -> Any:
         """Return the success and every error the operation may answer, by status."""
         operation = self._operation
         success = OpenApiResponse(_answer(operation), description="Done.")
-        return {operation.status: success, **_failures(operation.all_errors(self.method))}
+        unchanged = {304: OpenApiResponse(description="Unchanged.")} if self._is_conditional_read() else {}
+        return {operation.status: success, **unchanged, **_failures(operation.all_errors(self.method))}
+
+    def _is_conditional_read(self) -> bool:
+        return bool(self._operation.etag and self.method == "GET")
+
+    def _conditions(self) -> list[OpenApiParameter]:
+        if not self._operation.etag:
+            return []
+        name = {"GET": "If-None-Match", "PATCH": "If-Match", "DELETE": "If-Match"}.get(self.method)
+        conditions = [_header(name, str, _CONDITIONS[name])] if name else []
+        answered = [_header("ETag", str, _ETAG, response=[self._operation.status])]
+        return conditions + (answered if self.method != "DELETE" else [])
 
     @property
     def _operation(self) -> Operation:
@@ -107,37 +120,35 @@ class OperationSchema(AutoSchema):
         return operation
 
 
-_REQUEST_ID: Final = OpenApiParameter(
-    "Request-Id",
-    str,
-    OpenApiParameter.HEADER,
-    response=True,
-    description="Names this request; tell it to the operator.",
-)
+_CONDITIONS: Final = {
+    "If-Match": "ETags: act only if the object has one of them, else 412; `*`: if it is there.",
+    "If-None-Match": "ETags: 304 without a body if the object has one of them.",
+}
+_ETAG: Final = "Another one after every change."
+
+
+def _header(
+    name: str, kind: Any, description: str, *, response: bool | list[int] = False
+) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, OpenApiParameter.HEADER, description=description, response=response)
 
 
 _RATES: Final = tuple(
-    OpenApiParameter(name, int, OpenApiParameter.HEADER, response=True, description=text)
+    _header(name, int, text, response=True)
     for name, text in (
         ("RateLimit-Limit", "Requests a minute in the caller's fullest bucket."),
         ("RateLimit-Remaining", "How many of them are left."),
         ("RateLimit-Reset", "Seconds until the next minute begins."),
     )
 )
+_REQUEST_ID: Final = _header("Request-Id", str, "Names this request; tell it to the operator.", response=True)
 _IDEMPOTENCY: Final = (
-    OpenApiParameter(
+    _header(
         HEADER,
         {"type": "string", "minLength": 1, "maxLength": MAX_KEY},
-        OpenApiParameter.HEADER,
-        description="Makes it safe to repeat the request for 30 days: it acts once.",
+        "Makes it safe to repeat the request for 30 days: it acts once.",
     ),
-    OpenApiParameter(
-        REPLAYED,
-        str,
-        OpenApiParameter.HEADER,
-        response=True,
-        description="`true` on the answer to a repeated request.",
-    ),
+    _header(REPLAYED, str, "`true` on the answer to a repeated request.", response=True),
 )
 
 

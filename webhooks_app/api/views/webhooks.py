@@ -10,6 +10,7 @@ from ...actions.register_endpoint import register_endpoint
 from ...actions.scope import get_endpoint, visible_endpoints
 from ...actions.update_endpoint import update_endpoint
 from ...models import Endpoint
+from ..etags import etag_of, if_match, is_unchanged
 from ..operations import Operation
 from ..serializers import webhook as shapes
 from .base import ApiView
@@ -42,6 +43,7 @@ class Webhooks(ListView[Endpoint]):
             answer=shapes.WebhookCreated,
             status=201,
             errors=("tenant_not_found", "partner_not_found", "webhook_limit_reached"),
+            etag=True,
             shown_once=frozenset({"secret"}),
         ),
     }
@@ -55,6 +57,7 @@ class Webhooks(ListView[Endpoint]):
         """Create."""
         made = register_endpoint(self.actor, **self.read())
         response = self.answer(made.endpoint, secret=made.secret, same_url=made.same_url)
+        response["ETag"] = etag_of(made.endpoint)
         response["Location"] = reverse("webhooks_app:webhook", args=[made.endpoint.public_id])
         return response
 
@@ -69,6 +72,7 @@ class OneWebhook(ApiView):
             summary="Read a webhook",
             permission=WEBHOOKS_READ,
             answer=shapes.Webhook,
+            etag=True,
             errors=("webhook_not_found",),
         ),
         "PATCH": Operation(
@@ -78,7 +82,8 @@ class OneWebhook(ApiView):
             permission=WEBHOOKS_MANAGE,
             body=shapes.WebhookUpdate,
             answer=shapes.Webhook,
-            errors=("webhook_not_found", "deliveries_pending"),
+            etag=True,
+            errors=("webhook_not_found", "deliveries_pending", "precondition_failed"),
         ),
         "DELETE": Operation(
             id="deleteWebhook",
@@ -87,21 +92,30 @@ class OneWebhook(ApiView):
             description="Its open deliveries end and its secrets are destroyed.",
             permission=WEBHOOKS_MANAGE,
             status=204,
-            errors=("webhook_not_found",),
+            etag=True,
+            errors=("webhook_not_found", "precondition_failed"),
         ),
     }
 
     def get(self, request: Request, id: str) -> Response:
         """Read."""
-        return self.answer(get_endpoint(self.actor, id))
+        endpoint = get_endpoint(self.actor, id)
+        if is_unchanged(request._request, etag_of(endpoint)):
+            return Response(status=304, headers={"ETag": etag_of(endpoint)})
+        return self._shown(endpoint)
 
     def patch(self, request: Request, id: str) -> Response:
         """Change what is given."""
         endpoint = get_endpoint(self.actor, id)
-        update_endpoint(self.actor, endpoint, self.read(partial=True))
-        return self.answer(get_endpoint(self.actor, id))
+        update_endpoint(self.actor, endpoint, self.read(partial=True), check=if_match(request._request))
+        return self._shown(get_endpoint(self.actor, id))
 
     def delete(self, request: Request, id: str) -> Response:
         """Delete."""
-        delete_endpoint(self.actor, get_endpoint(self.actor, id))
+        delete_endpoint(self.actor, get_endpoint(self.actor, id), check=if_match(request._request))
         return self.answer(None)
+
+    def _shown(self, endpoint: Endpoint) -> Response:
+        response = self.answer(endpoint)
+        response["ETag"] = etag_of(endpoint)
+        return response

@@ -78,8 +78,11 @@ def after(
         error: its code, kept as the reason when it opens the breaker.
         at: when it came in.
     """
-    if breaker is None or health == "none":
+    if health == "none":
         return facts
+    if breaker is None:
+        # It was taken out of the policy while it was open.
+        return facts if facts.state == CLOSED else BreakerFacts(CLOSED, at)
     if facts.state == CLOSED:
         tripped = health == "failure" and consecutive >= breaker.failures
         return _opened(breaker, error, at) if tripped else facts

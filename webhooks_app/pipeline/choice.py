@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
 from .claim import Found
 from .gates import BATCH_IN_ALL, Gate, Room, probe_size, share, take_turns
@@ -26,7 +27,7 @@ class Choice:
 def grants(gates: Sequence[Gate], now: datetime, room: Room) -> dict[int, int]:
     """Return how many candidates of each open endpoint to look at: what its gates and our senders allow."""
     size = min(probe_size(len(gates)), max(1, room.senders))
-    return {gate.endpoint_id: min(most, size) for gate in gates if (most := _most(gate, now))}
+    return {gate.endpoint_id: min(most, size) for gate in gates if (most := _most(gate, now)) > 0}
 
 
 def _most(gate: Gate, now: datetime) -> int:
@@ -34,7 +35,8 @@ def _most(gate: Gate, now: datetime) -> int:
         return 0
     if gate.admission(now) == "all" or gate.policy.breaker is None:
         return gate.free
-    return min(max(1, gate.free), gate.policy.breaker.probes)
+    # A window may have shrunk to what is still under way; the endpoint's own limit stands.
+    return min(max(1, gate.free), gate.max_in_flight - gate.live, gate.policy.breaker.probes)
 
 
 def choose(
@@ -48,7 +50,12 @@ def choose(
     turn: float,
 ) -> Choice:
     """Choose among the candidates; `turn` in [0, 1) says who gets the places that shares divide."""
-    queues = [share(allowed[key], by_priority, turn) for key, by_priority in found.by_endpoint.items()]
+    queues = [
+        oldest(allowed[key], by_priority)
+        if gates[key].admission(now) == "probe"
+        else share(allowed[key], by_priority, turn)
+        for key, by_priority in found.by_endpoint.items()
+    ]
     queues += [[ping(gates[key])] for key in _silent(allowed, found, gates, now)]
     wanted = list(_cut(take_turns(queues, sum(map(len, queues))), gates, now))
     choice = Choice(more={key for key, queue in found.by_endpoint.items() if _is_full(queue, allowed[key])})
@@ -68,6 +75,11 @@ def choose(
         choice.crowded = set(passed_over)
     choice.more -= choice.rated.keys()
     return choice
+
+
+def oldest(size: int, by_priority: Sequence[Sequence[Unit]]) -> list[Unit]:
+    """Pick at most `size` candidates to probe a breaker with: those whose schedule began first."""
+    return sorted(chain.from_iterable(by_priority), key=lambda unit: (unit[0].started, unit[0].id))[:size]
 
 
 def _silent(

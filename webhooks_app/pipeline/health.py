@@ -40,10 +40,17 @@ def apply_outcomes(
 def _apply(state: StateRow, outcomes: Sequence[Judged], gate: Gate, *, probing: bool, now: datetime) -> None:
     state.set(window=next_window(state.window, worst(each.pace for each in outcomes), gate.max_in_flight))
     _hold(state, outcomes)
+    life = state.generation
+    asked = next((each for each in outcomes if each.outcome.disable), None)
     for each in outcomes:
+        if state.generation != life:
+            break  # what came in behind a change belongs to the life before it, as in a later record
         _move_health(state, each, gate.policy, now)
         _move_breaker(state, each, gate.policy, probing)
-    _disable(state, outcomes, gate.policy, now)
+        if asked is None and should_disable(gate.policy, state.health, now):
+            _disable(state, each, "failing", now)
+    if asked is not None:
+        _disable(state, asked, asked.outcome.disable or "", now)
 
 
 def _hold(state: StateRow, outcomes: Sequence[Judged]) -> None:
@@ -131,12 +138,7 @@ def _change_breaker(state: StateRow, moved: BreakerFacts, each: Judged, before: 
         state.news.append((News("webhook.recovered", state.endpoint_id, "breaker_closed"), each))
 
 
-def _disable(state: StateRow, outcomes: Sequence[Judged], policy: Policy, now: datetime) -> None:
-    if not state.enabled:
-        return
-    asked = next((each for each in outcomes if each.outcome.disable), None)
-    failing = should_disable(policy, state.health, now)
-    reason = asked.outcome.disable if asked else ("failing" if failing else None)
-    if reason is not None:
+def _disable(state: StateRow, cause: Judged, reason: str, now: datetime) -> None:
+    if state.enabled:
         state.set(enabled=False, disabled_reason=reason, disabled_at=now, generation=state.generation + 1)
-        state.news.append((News("webhook.disabled", state.endpoint_id, reason), asked or outcomes[-1]))
+        state.news.append((News("webhook.disabled", state.endpoint_id, reason), cause))

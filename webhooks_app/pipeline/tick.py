@@ -85,7 +85,7 @@ def _due(tx: Tx, now: datetime) -> list[tuple[int, bool]]:
         marks = [moment, moment, start, *[moment] * 4, ahead, moment, MOST - len(rows)]
         tx.execute(_DUE.format(side), marks)
         rows += [(endpoint_id, bool(due)) for endpoint_id, due in tx.rows()]
-    tx.execute(_PROBES, [*[moment] * 4, MOST])
+    tx.execute(_PROBES, [*[moment] * 5, MOST])
     return rows + [(row[0], True) for row in tx.rows()]
 
 
@@ -120,7 +120,8 @@ AND EXISTS (SELECT 1 FROM webhooks_app_delivery d WHERE {_WAITING}) ORDER BY s.e
 # Breakers whose probe is due, though nothing may be waiting: the endpoint is pinged.
 _PROBES = f"""SELECT s.endpoint_id FROM webhooks_app_endpointstate s WHERE s.breaker <> 'closed' AND s.enabled
 AND (s.probe_at <= %s OR s.probe_until < %s) AND (s.probe_until IS NULL OR s.probe_until < %s)
-AND s.paused_at IS NULL AND (s.hold_until IS NULL OR s.hold_until <= %s) AND NOT {_HELD} LIMIT %s"""
+AND {_UNHELD} AND {_UNWOKEN} AND EXISTS (SELECT 1 FROM webhooks_app_endpoint e
+WHERE e.id = s.endpoint_id AND e.deleted_at IS NULL) LIMIT %s"""
 
 
 def _note(tx: Tx, endpoint_ids: list[int], until: datetime) -> dict[int, bool]:

@@ -248,5 +248,5 @@ def test_the_walk_ends_at_rows_that_are_too_young(django_assert_max_num_queries)
     row = make_endpoint()
     for _ in range(30):
         make_delivery(row, state=DELIVERED)
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(23):
         prune(batch=5)

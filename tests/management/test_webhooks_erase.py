@@ -4,7 +4,7 @@ import pytest
 
 from tests.actions.builders import make_event
 from tests.management.calling import run
-from webhooks_app.management.commands import webhooks_erase
+from webhooks_app.management import working
 from webhooks_app.models import AuditEntry, Event, Job, OutboxEntry
 
 pytestmark = pytest.mark.django_db
@@ -31,11 +31,9 @@ def test_with_yes_it_waits_for_the_end():
 def test_beside_another_worker(monkeypatch):
     make_event()
     answers = [False, False]
-    turn = webhooks_erase.take_turn
-    monkeypatch.setattr(webhooks_erase, "PAUSE", 0)
-    monkeypatch.setattr(
-        webhooks_erase, "take_turn", lambda *given: answers.pop() if answers else turn(*given)
-    )
+    turn = working.take_turn
+    monkeypatch.setattr(working, "PAUSE", 0)
+    monkeypatch.setattr(working, "take_turn", lambda *given: answers.pop() if answers else turn(*given))
     assert run(COMMAND, "--tenant", "acme", "--yes").out == "1 payloads removed\n"
 
 

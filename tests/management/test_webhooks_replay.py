@@ -58,3 +58,13 @@ def test_unknown_and_disabled_endpoints():
     row = make_endpoint()
     disable(OPERATOR, row)
     assert "Enable it" in run(COMMAND, row.public_id, "--since", "1h").fault
+
+
+def test_to_another_webhook_under_new_ids():
+    row, other, event = make_endpoint(), make_endpoint(), make_event()
+    arguments = [row.public_id, "--event", event.public_id, "--to", other.public_id]
+    assert run(COMMAND, *arguments, "--webhook-id", "new").out == "1\n"
+    made = Delivery.objects.get()
+    assert (made.endpoint_id, made.event.replay_of) == (other.pk, event.pk)
+    assert "must be same or new" in run(COMMAND, *arguments, "--webhook-id", "other").fault
+    assert "no such webhook" in run(COMMAND, *arguments[:-1], "whk_unknown").fault

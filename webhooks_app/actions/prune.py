@@ -4,6 +4,7 @@ Deliveries go with their attempts when their end is old enough, test attempts by
 their bodies by `occurred_at`, deleted endpoints once nothing is left of them. Never touched: outbox entries
 that are not dispatched yet, and events with open deliveries; prune ends the ones that are too old first.
 An event's index row, which holds no payload, stays until the last delivery that points to it is gone.
+Expired idempotency keys, jobs that ended long ago and full rate buckets go too.
 """
 
 import time
@@ -17,6 +18,8 @@ from . import audit
 from .actor import operator
 from .prune_deliveries import end_orphans, prune_deliveries, prune_endpoints, prune_tests
 from .prune_events import prune_events
+from .prune_idempotency import prune_idempotency
+from .prune_leftovers import prune_buckets, prune_jobs
 from .sweep import Sweep
 from .tenancy import retention
 
@@ -30,6 +33,9 @@ class Pruned:
     attempts: int = 0
     outbox: int = 0
     endpoints: int = 0
+    idempotency: int = 0
+    jobs: int = 0
+    buckets: int = 0
     finished: bool = True
 
 
@@ -39,6 +45,9 @@ _STEPS: tuple[Callable[[Sweep], None], ...] = (
     prune_tests,
     prune_events,
     prune_endpoints,
+    prune_idempotency,
+    prune_jobs,
+    prune_buckets,
 )
 
 

@@ -105,9 +105,19 @@ class NotFound(ActionError, LookupError):
 
 
 class PermissionDenied(ActionError):
-    """The caller lacks a permission."""
+    """The caller lacks a permission.
+
+    Args:
+        required: the permissions that it takes, as far as they have names.
+    """
 
     code = "permission_denied"
+
+    def __init__(
+        self, message: str, *, required: Sequence[str] = (), code: str | None = None, fix: str = ""
+    ) -> None:
+        super().__init__(message, code=code, fix=fix)
+        self.required = list(required)
 
 
 class Conflict(ActionError):

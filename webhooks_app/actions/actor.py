@@ -59,7 +59,9 @@ def require(actor: Actor, permission: str) -> None:
     """Raise PermissionDenied unless the actor has ``permission``."""
     if not actor.may(permission):
         raise PermissionDenied(
-            f"this needs the permission {permission}", fix=f"Use a key that has {permission}."
+            f"this needs the permission {permission}",
+            required=[permission],
+            fix=f"Use a key that has {permission}.",
         )
 
 

@@ -20,6 +20,7 @@ from .key_ranges import walk
 from .lacking import HAS_BODY, RECOVERED, Window, delivery_key, lacking
 from .replay_selection import check_window
 from .scope import get_endpoint
+from .sensitivity import require_for_events
 
 
 def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetime | None = None) -> Job:
@@ -64,6 +65,7 @@ def _begin(
 ) -> Job:
     alias = conf.current().DATABASE
     fresh = get_endpoint(actor, endpoint.public_id)
+    require_for_events(actor, fresh.events)
     if not fresh.state.enabled:
         raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then recover.")
     now = clock.db_now(alias)

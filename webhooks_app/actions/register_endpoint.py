@@ -22,6 +22,7 @@ from .endpoint_limits import with_defaults
 from .faults import Fault, Faults
 from .locking import lock_limit
 from .ownership import owner_for, same_owner
+from .sensitivity import require_for_events
 
 SECRET_BYTES = 32
 
@@ -72,7 +73,7 @@ def register_endpoint(
         InvalidRequest: naming every field that is refused.
         NotFound: for somebody else's tenant or partner.
         LimitReached: MAX_ENDPOINTS are there already.
-        PermissionDenied: without `webhooks:manage`.
+        PermissionDenied: without `webhooks:manage`, or what sensitive event types take besides.
     """
     require(actor, WEBHOOKS_MANAGE)
     given = {
@@ -95,6 +96,7 @@ def register_endpoint(
     chosen = own_secret if secret is None else faults.check(endpoint_fields.secret, secret)
     target = faults.check(check_endpoint_url, url)
     faults.finish()
+    require_for_events(actor, columns["events"])
     for name, value in {**columns, **(owner or {}), "url": url}.items():
         setattr(endpoint, name, value)
     return _create(actor, endpoint, chosen or own_secret, target)

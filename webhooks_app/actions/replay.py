@@ -24,6 +24,7 @@ from .locking import lock_endpoint, lock_state
 from .replay_copy import Marker, make_copies, open_copies
 from .replay_selection import NEW, STATUSES, Request, checked, select
 from .scope import get_endpoint
+from .sensitivity import require_for_events
 
 # So many compete with the retries; more go behind everything else.
 FEW = 100
@@ -67,6 +68,7 @@ def replay(
     alias = conf.current().DATABASE
     with transaction.atomic(using=alias):
         target = _target(actor, endpoint, to)
+        require_for_events(actor, target.events)
         # Selecting and copying may take a while; only what follows keeps the path from this endpoint.
         events = _selected(actor, target, request, seen_at=endpoint.pk)
         _check_open(target, lock_state(alias, target.pk))

@@ -16,6 +16,7 @@ from .endpoint_changes import CLOSED_BREAKER, change, renew
 from .faults import Faults
 from .locking import Check, locked
 from .retarget import retarget
+from .sensitivity import require_for_events
 
 POLICY = frozenset({"policy", "policy_overrides"})
 COLUMNS = frozenset({*endpoint_fields.PLAIN, *POLICY, "headers"})
@@ -51,7 +52,8 @@ def update_endpoint(
         InvalidRequest: naming every field that is refused; also when there is none.
         Conflict: `deliveries_pending`, for a new URL while deliveries are open.
         NotFound: deleted, or not the actor's.
-        PermissionDenied: without `webhooks:manage`.
+        PermissionDenied: without `webhooks:manage`; for new events or a new URL, without what sensitive
+            event types take besides.
     """
     require(actor, WEBHOOKS_MANAGE)
     faults = Faults()
@@ -62,8 +64,10 @@ def update_endpoint(
         columns = endpoint_fields.columns(changes, fresh, faults)
         faults.finish()
         columns = {name: value for name, value in columns.items() if value != getattr(fresh, name)}
-        keep = bool(changes.get("retarget_pending"))
-        _apply(actor, fresh, state, columns, target=_moved(fresh, changes, target), keep=keep)
+        moved, keep = _moved(fresh, changes, target), bool(changes.get("retarget_pending"))
+        if "events" in columns or moved is not None:
+            require_for_events(actor, columns.get("events", fresh.events))
+        _apply(actor, fresh, state, columns, target=moved, keep=keep)
         if "enabled" in changes:
             fresh = enable(actor, fresh) if changes["enabled"] else disable(actor, fresh)
     return fresh

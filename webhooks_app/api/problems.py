@@ -70,14 +70,6 @@ class RouteNotFound(drf.APIException):
     """No path of the API matches."""
 
 
-class MissingPermission(exceptions.PermissionDenied):
-    """The caller lacks the permission `required`."""
-
-    def __init__(self, required: str) -> None:
-        super().__init__(f"this needs the permission {required}")
-        self.required = (required,)
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What an answer says; whatever is left out comes from the catalogue."""
@@ -144,8 +136,7 @@ def _invalid(error: exceptions.InvalidRequest) -> Problem:
 
 @problem_of.register
 def _permission(error: exceptions.PermissionDenied) -> Problem:
-    required = list(getattr(error, "required", ()))
-    return Problem("permission_denied", error.message, error.fix, details={"required": required})
+    return Problem("permission_denied", error.message, error.fix, details={"required": error.required})
 
 
 @problem_of.register

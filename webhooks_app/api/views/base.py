@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from ...actions.actor import Actor
+from ...actions.actor import Actor, require
 from ...ids import new_id
 from .. import idempotency, problems, rate_limits
 from ..authentication import AUTHENTICATION
@@ -96,8 +96,7 @@ class ApiView(BaseView):
         if request.method not in self.allowed_methods:
             raise drf.MethodNotAllowed(request.method)
         self._standing = rate_limits.count(self.actor, self.operation)
-        if not self.actor.may(self.operation.permission):
-            raise problems.MissingPermission(self.operation.permission)
+        require(self.actor, self.operation.permission)
         if request.method in _WITH_BODY:
             check_body(request, self.body_limit(), self.media_types())
         self._query = self._read_query()

@@ -1,0 +1,130 @@
+"""Sensitive event types: what takes their permission, what does not, and that nothing is done without it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from tests.api import rows
+from tests.api.client import Api
+from webhooks_app import event_type, event_types
+from webhooks_app.actions.actor import PERMISSIONS
+from webhooks_app.models import Endpoint
+
+pytestmark = pytest.mark.django_db
+
+URL = "https://x.hooks.test/in"
+OTHER = "https://y.hooks.test/in"
+SINCE = "2026-10-01T00:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_types, "_types", {})
+    event_type("order.paid")
+    event_type("message.received", permission="messages:read")
+    event_type("message.quarantined", permission="quarantine:review")
+
+
+@pytest.fixture
+def reader(api: Callable[..., Api]) -> Api:
+    """A key that may read messages, and not what is in quarantine."""
+    return api(permissions=[*PERMISSIONS, "messages:read"])
+
+
+def denied(api: Api, method: str, path: str, body: Any) -> list[str]:
+    before = rows.snapshot()
+    response = api.send(method, path, body)
+    assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
+    assert rows.snapshot() == before
+    required: list[str] = response.json()["details"]["required"]
+    assert all(name in response.json()["fix"] for name in required)
+    return required
+
+
+@pytest.mark.parametrize(
+    ("events", "required"),
+    [
+        (["*"], ["messages:read", "quarantine:review"]),
+        (["message.*"], ["messages:read", "quarantine:review"]),
+        (["order.paid", "message.received"], ["messages:read"]),
+        (["message.quarantined"], ["quarantine:review"]),
+    ],
+)
+def test_what_a_new_webhook_takes(mine: Api, events: list[str], required: list[str]) -> None:
+    assert denied(mine, "POST", "/webhooks", {"url": URL, "events": events}) == required
+
+
+@pytest.mark.parametrize("events", [[], ["order.paid"], ["order.*", "messages.*"], ["message"]])
+def test_others_take_nothing(mine: Api, events: list[str]) -> None:
+    assert mine.post("/webhooks", {"url": URL, "events": events}).status_code == 201
+
+
+def test_only_what_is_missing_is_named(reader: Api) -> None:
+    assert denied(reader, "POST", "/webhooks", {"url": URL, "events": ["*"]}) == ["quarantine:review"]
+    assert reader.post("/webhooks", {"url": URL, "events": ["message.received"]}).status_code == 201
+
+
+def test_faults_come_first(mine: Api) -> None:
+    assert mine.post("/webhooks", {"url": "x", "events": ["*"]}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "change", [{"events": ["*"]}, {"url": OTHER}, {"events": ["message.*"], "url": OTHER}]
+)
+def test_changes_that_take_it(mine: Api, change: Any) -> None:
+    before = ["order.paid"] if "events" in change else ["message.received"]
+    path = f"/webhooks/{rows.endpoint(events=before).public_id}"
+    assert "messages:read" in denied(mine, "PATCH", path, {**change, "description": "x"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"events": ["order.paid"]},
+        {"events": ["order.paid"], "url": OTHER},
+        {"events": ["message.received"]},
+        {"url": URL.replace("/in", "/in")},
+        {"description": "x", "enabled": False},
+    ],
+)
+def test_changes_that_do_not(mine: Api, change: Any) -> None:
+    """Less is always allowed, and so is what is there already."""
+    endpoint = rows.endpoint(events=["message.received"])
+    assert mine.patch(f"/webhooks/{endpoint.public_id}", change).status_code == 200
+
+
+def test_queueing_the_past_takes_it(mine: Api, reader: Api) -> None:
+    endpoint, plain = rows.endpoint(events=["message.received"]), rows.endpoint(events=["order.paid"])
+    rows.event(type="message.received")
+    path = f"/webhooks/{endpoint.public_id}"
+    for verb, body in (("replay", {"since": SINCE}), ("recover", {"since": SINCE})):
+        assert denied(mine, "POST", f"{path}/{verb}", body) == ["messages:read"]
+        assert mine.post(f"/webhooks/{plain.public_id}/{verb}", body).status_code == 202
+        assert reader.post(f"{path}/{verb}", body).status_code == 202
+    there = {"since": SINCE, "to": endpoint.public_id}
+    assert denied(mine, "POST", f"/webhooks/{plain.public_id}/replay", there) == ["messages:read"]
+
+
+def test_other_verbs_do_not(mine: Api) -> None:
+    path = f"/webhooks/{rows.endpoint(events=['*']).public_id}"
+    for verb in ("pause", "resume", "rotate-secret", "test"):
+        assert mine.post(f"{path}/{verb}", {}).status_code == 200
+    assert mine.get(path).status_code == 200
+    assert mine.delete(path).status_code == 204
+
+
+def test_the_operators_people_need_none() -> None:
+    user = get_user_model().objects.create_user("ann", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=["change_endpoint", "view_endpoint"]))
+    client = Client()
+    client.force_login(user)
+    assert Api(client=client).post("/webhooks", {"url": URL, "events": ["*"]}).status_code == 201
+
+
+def test_a_platform_key_is_no_operator(api: Callable[..., Api]) -> None:
+    assert denied(api("platform"), "POST", "/webhooks", {"url": URL, "events": ["*"]})
+    assert not Endpoint.objects.exists()

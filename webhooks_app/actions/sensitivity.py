@@ -1,0 +1,21 @@
+"""Sensitive event types: whoever lets them be sent somewhere needs a permission of theirs."""
+
+from collections.abc import Collection
+
+from ..event_types import permissions_for
+from ..exceptions import PermissionDenied
+from .actor import Actor
+
+
+def require_for_events(actor: Actor, patterns: Collection[str]) -> None:
+    """Raise PermissionDenied unless the actor has what a list of event patterns takes; the operator has it.
+
+    Asked on registering an endpoint, on changing its events or its URL, and on queueing past events for it.
+    """
+    missing = sorted(permissions_for(patterns) - actor.permissions)
+    if missing and not actor.is_operator:
+        raise PermissionDenied(
+            f"events of these types need {', '.join(missing)}",
+            required=missing,
+            fix=f"Use a key that has {', '.join(missing)}, or leave these event types out.",
+        )

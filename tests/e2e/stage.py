@@ -66,12 +66,12 @@ class Stage:
         with transaction.atomic(using=ALIAS):
             return emit(tenant=tenant, **values).id
 
-    def emit_many(self, count: int, *, tenant: str = "t") -> list[str]:
+    def emit_many(self, count: int, *, tenant: str = "t", **fields: Any) -> list[str]:
         """Emit events, a hundred in a transaction; return their ids."""
         ids: list[str] = []
         for start in range(0, count, 100):
             items = [
-                {"type": "order.paid", "data": {"place": place}, "tenant": tenant}
+                {"type": "order.paid", "data": {"place": place}, "tenant": tenant, **fields}
                 for place in range(start, min(start + 100, count))
             ]
             with transaction.atomic(using=ALIAS):

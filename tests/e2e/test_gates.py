@@ -25,11 +25,11 @@ SLOW_QUEUE = "webhooks.slow"
 @pytest.mark.parametrize("good_probes", [0, 2], ids=["half-open by time", "half-open by probes"])
 def test_a_breaker_holds_what_comes_while_the_receiver_is_down(stage, good_probes):
     up = threading.Event()
-    stage.receiver.on("a", lambda post: Reply(200 if up.is_set() else 500))
+    stage.receiver.on("a", lambda post: Reply() if up.is_set() else Reply(500, delay=0.2))
     breaker = {**BREAKER, "probes_to_half_open": good_probes}
     stage.endpoint(policy_overrides={**QUICK, "breaker": breaker})
     stage.crew("one", "two")
-    stage.tick()
+    stage.tick(0.1)
     before = stage.emit(8)
     stage.until(lambda: breaker_of(stage) != "closed", 10, "the breaker opened")
     held = stage.emit(20)
@@ -82,15 +82,18 @@ def test_paused_and_suspended_ones_send_nothing_and_then_everything(stage):
     pause(stage.actor, paused)
     tenants = Tenant.objects.using(ALIAS)
     tenants.create(id="u", suspended_at=clock.db_now(ALIAS))
+    stage.choice.constants["webhooks_app.pipeline.engine:TICK_SECONDS"] = 60.0
     stage.crew("one", "two")
-    stage.tick()
+    ticker = stage.tick()
     events = [event for tenant in "tuv" for event in stage.emit(10, tenant=tenant)]
     stage.until(lambda: stage.receiver.count("free") == 10 and stage.open() == 20, 10, "the free one got its")
     seconds = int(clock.db_now(ALIAS).timestamp())
     stage.until(lambda: last_tick(stage) >= seconds + 2, 10, "ticks have looked at what waits")
     assert {post.path for post in stage.receiver.posts} == {"/free"}
+    ticker.stop()
     resume(stage.actor, paused)
-    stage.until(lambda: stage.receiver.count("paused") == 10, 3, "what was paused left")
+    stage.until(lambda: stage.receiver.count("paused") == 10, 3, "what was paused left at once")
+    stage.tick()
     tenants.filter(id="u").update(suspended_at=None)
     stage.until(lambda: stage.receiver.count("suspended") == 10, 3, "the next tick found the suspended")
     stage.settle()

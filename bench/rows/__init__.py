@@ -53,6 +53,7 @@ ROWS = {
     "latency": Row("latency", "emit_to_received"),
     "four_hanging": Row("neighbours", "four_hanging"),
     "neighbours": Row("neighbours", "beside_hanging"),
+    "fairness": Row("fairness", "beside_a_backlog"),
     "old_rows": Row("volume", "old_rows_beside_none", in_quick=False),
     "endurance": Row("volume", "endurance", in_quick=False),
 }

@@ -19,13 +19,14 @@ from ..conf import current
 from . import announce
 from .batch import Batch, OutcomesKeptError, contents_of, prepare
 from .dedicated import dedicate, forget_plans
+from .dispatch import has_waiting
 from .gates import Room
 from .lease import lease
 from .record import give_back
 from .senders import Senders
 from .sending import Configs
 from .stuck import Stuck
-from .tickets import Tick, Ticket
+from .tickets import FanOut, Tick, Ticket
 from .transactions import is_passing
 from .work import Content, Lease
 
@@ -35,6 +36,7 @@ BEAT = 0.01
 IDLE_BEAT = 1.0
 RECORD_AGAIN = 0.5
 TICK_SECONDS = 5.0
+GLANCE_SECONDS = 0.05
 
 
 class Engine:
@@ -52,6 +54,7 @@ class Engine:
         self._stopping = threading.Event()
         self._ended = False
         self._house_at = time.monotonic() + TICK_SECONDS
+        self._glance_at = 0.0
         self._thread = threading.Thread(target=self._run, name="webhooks-engine", daemon=True)
         self._thread.start()
 
@@ -114,6 +117,7 @@ class Engine:
             self._record_ripe()
             self._advance()
             self._keep_house()
+            self._glance()
             self.senders.grow()
             reset_queries()  # with DEBUG Django keeps thousands of statements, replies and all
         except Exception:  # the pump must go on, or every task of this process would wait for ever
@@ -128,6 +132,20 @@ class Engine:
         self._house_at = now + TICK_SECONDS
         forget_plans(self.alias)
         self.follow(Tick())
+
+    def _glance(self) -> None:
+        """While tasks keep this process busy: see to new events; their hint may wait behind other tasks."""
+        now = time.monotonic()
+        if not self._tickets or now < self._glance_at or self.is_stopping():
+            return
+        self._glance_at = now + GLANCE_SECONDS
+        if any(isinstance(ticket, FanOut) for ticket in self._tickets):
+            return
+        try:
+            if any(has_waiting(alias) for alias in current().OUTBOX_DATABASES):
+                self.follow(FanOut())
+        except (DatabaseError, InterfaceError):  # the tick tells of it
+            self._glance_at = now + TICK_SECONDS
 
     def _take_in(self) -> None:
         try:

@@ -4,9 +4,11 @@ One at a time per outbox database. A batch ends at 500 events or 5,000 deliverie
 is cut by endpoint key and goes on with the next batch.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
 from . import clock
 from .dispatch import MAX_EVENTS, Entry, mark_dispatched, read_entry, set_aside
@@ -38,17 +40,22 @@ class Batch:
     locked: bool = True
     events: int = 0
     failed: int = 0
-    endpoint_ids: set[int] = field(default_factory=set)
+    counts: Counter[int] = field(default_factory=Counter)
     more: bool = False
     after: str | None = None
     dispatched: list[int] = field(default_factory=list)
     aside: list[Entry] = field(default_factory=list)
     now: datetime | None = None
 
+    @property
+    def endpoint_ids(self) -> Collection[int]:
+        """The endpoints that have new deliveries; `counts` says how many."""
+        return self.counts.keys()
+
     def add(self, other: "Batch") -> None:
         """Count what another transaction did."""
         self.events += other.events
-        self.endpoint_ids |= other.endpoint_ids
+        self.counts += other.counts
         self.locked = self.locked and other.locked
 
 
@@ -196,7 +203,7 @@ def _write(tx: Tx, outbox_alias: str, items: Sequence[Item], now: datetime) -> P
 def _batch_of(planned: Plan) -> Batch:
     return Batch(
         events=len(planned.events),
-        endpoint_ids={endpoint_id for each in planned.events for endpoint_id in each.endpoint_ids},
+        counts=Counter(chain.from_iterable(each.endpoint_ids for each in planned.events)),
         more=planned.cut,
         dispatched=[each.item.entry.id for each in planned.events if each.finished and each.item.entry],
     )

@@ -10,6 +10,7 @@ from .dispatch import has_waiting
 from .fan_out import Batch as FannedOut
 from .fan_out import fan_out_batch, fan_out_own
 from .index import has_unfanned, look
+from .spacing import SpacedWakes
 from .transactions import reading
 
 if TYPE_CHECKING:
@@ -98,10 +99,15 @@ class Deliver(Ticket):
 
 
 class FanOut(Ticket):
-    """Fan out every outbox database for a slice of time; small batches are delivered at once."""
+    """Fan out every outbox database for a slice of time.
+
+    What a few endpoints got a little of is delivered at once: behind another's backlog it is not to wait in
+    the queue for that backlog's deliveries too.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self._wakes = SpacedWakes()
         self._sources: list[str | None] = [*current().OUTBOX_DATABASES, None]
 
     def step(self, engine: "Engine") -> bool:
@@ -110,16 +116,19 @@ class FanOut(Ticket):
         try:
             again = self._fan_out(engine, source)
         except Exception:
+            self._wakes.settle()
             if self._sources:  # one database's trouble is not the others'; nobody waits for them, though
                 self.deadline = time.monotonic() + SLICE
                 engine.follow(self)
             raise
         if again:
             self._sources.append(source)
-        if self._sources and time.monotonic() >= self.deadline:
-            doorbell.ring(fan_out=True)
-            return True
-        return not self._sources
+        late = time.monotonic() >= self.deadline
+        if self._sources and not late:
+            return False
+        self._wakes.settle()
+        doorbell.ring(fan_out=bool(self._sources))
+        return True
 
     def _fan_out(self, engine: "Engine", source: str | None) -> bool:
         done = self._batch(engine.alias, source)
@@ -147,10 +156,12 @@ class FanOut(Ticket):
         return fan_out_own(alias) if waits else FannedOut()
 
     def _deliver(self, engine: "Engine", done: FannedOut) -> None:
-        if 0 < len(done.endpoint_ids) <= ONE_HOP and done.events <= ONE_HOP:
-            engine.begin(Deliver(sorted(done.endpoint_ids)))
-        else:
-            announce.wake(done.endpoint_ids)
+        few = {endpoint_id for endpoint_id, count in done.counts.items() if count <= ONE_HOP}
+        if not 0 < len(few) <= ONE_HOP:
+            few = set()
+        self._wakes.add(done.counts.keys() - few)
+        if few:
+            engine.begin(Deliver(sorted(few)))
 
 
 class Tick(Ticket):

@@ -259,3 +259,22 @@ def test_replay_refuses_other_webhooks_and_ids(mine: Api) -> None:
     Endpoint.objects.update(policy="exponential")
     response = mine.post(path, body)
     assert (response.status_code, response.json()["code"]) == (409, "breaker_open")
+
+
+@pytest.mark.parametrize(("start", "queued"), [("earliest", 2), ("latest", 0), (None, 0)])
+def test_a_new_webhook_gets_what_is_kept(mine: Api, start: str | None, queued: int) -> None:
+    event(), event(20 * DAY), event(31 * DAY), event(type="invoice.sent")
+    body = {"url": "https://x.hooks.test/in", "events": ["order.*"], **({"from": start} if start else {})}
+    response = mine.post("/webhooks", body)
+    assert response.status_code == 201
+    jobs = mine.get("/jobs").json()["data"]
+    assert [job["webhook_id"] for job in jobs] == [response.json()["id"]] * bool(queued)
+    run_jobs()
+    assert Delivery.objects.filter(state="pending").count() == queued
+
+
+def test_a_start_that_is_none(mine: Api) -> None:
+    body = {"url": "https://x.hooks.test/in", "events": ["order.*"]}
+    assert list(errors(mine.post("/webhooks", {**body, "from": "yesterday"}))) == ["from"]
+    made = mine.post("/webhooks", body).json()
+    assert list(errors(mine.patch(f"/webhooks/{made['id']}", {"from": "earliest"}))) == ["from"]

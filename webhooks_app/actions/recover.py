@@ -38,7 +38,7 @@ def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetim
         InvalidRequest: bad values, or more than a million events.
         Conflict: `webhook_disabled`.
         NotFound: deleted, or not the actor's.
-        PermissionDenied: without `webhooks:manage`.
+        PermissionDenied: without `webhooks:manage`, or what sensitive event types take besides.
     """
     require(actor, WEBHOOKS_MANAGE)
     faults = Faults()

@@ -22,6 +22,7 @@ from .endpoint_limits import with_defaults
 from .faults import Fault, Faults
 from .locking import lock_limit
 from .ownership import owner_for, same_owner
+from .recover import replay_from_earliest
 from .sensitivity import require_for_events
 
 SECRET_BYTES = 32
@@ -54,6 +55,7 @@ def register_endpoint(
     ordering: str | None = None,
     rate_limit: Mapping[str, Any] | None = None,
     environment: str | None = None,
+    earliest: bool = False,
 ) -> Registered:
     """Create an endpoint of a tenant, of a partner, or (neither given) of the actor's own scope.
 
@@ -68,6 +70,7 @@ def register_endpoint(
         ordering: `none`, `fifo` or `subject`; default: the policy's.
         rate_limit: `{"per_second": n, "burst": n}`; None = no limit.
         environment: the actor's own, else `live`.
+        earliest: begin a job that queues every retained event it may have; else it gets those from now on.
 
     Raises:
         InvalidRequest: naming every field that is refused.
@@ -99,7 +102,12 @@ def register_endpoint(
     require_for_events(actor, columns["events"])
     for name, value in {**columns, **(owner or {}), "url": url}.items():
         setattr(endpoint, name, value)
-    return _create(actor, endpoint, chosen or own_secret, target)
+    alias = conf.current().DATABASE
+    with transaction.atomic(using=alias):
+        made = _create(actor, endpoint, chosen or own_secret, target)
+        if earliest:
+            replay_from_earliest(actor, endpoint)
+    return made
 
 
 def _environment(actor: Actor, given: object) -> str:

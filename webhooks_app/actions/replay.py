@@ -61,7 +61,7 @@ def replay(
         Conflict: `webhook_disabled`; `breaker_open` where the policy refuses replays meanwhile;
             `delivery_in_flight` when a single id is meant and is being sent.
         NotFound: deleted, or not the actor's.
-        PermissionDenied: without `webhooks:manage`.
+        PermissionDenied: without `webhooks:manage`, or what sensitive event types take besides.
     """
     require(actor, WEBHOOKS_MANAGE)
     request = checked(event_ids=event_ids, since=since, until=until, status=status, webhook_id=webhook_id)

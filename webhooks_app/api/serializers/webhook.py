@@ -22,6 +22,7 @@ from .page import Page, PageQuery
 from .webhook_limits import PolicyOverrides, RateLimit, RateLimitShown, ordering
 
 MAX_URL = 2048
+EARLIEST, LATEST = "earliest", "latest"
 _FIXED = "Fixed when the webhook is created; create another one."
 
 
@@ -80,6 +81,16 @@ class WebhookCreate(WebhookInput):
     secret = Text(max_length=200, required=False, help_text="A `whsec_…` to take over; made when left out.")
     environment = Choice(choices=ENVIRONMENTS, required=False, help_text="Default: the key's.")
 
+    def get_fields(self) -> dict[str, Any]:
+        """Return the fields, and the one whose name is a word of Python's."""
+        start = Choice(
+            choices=[EARLIEST, LATEST],
+            required=False,
+            help_text="`earliest`: a job queues every retained event it may have; default: `latest`, those "
+            "from now on.",
+        )
+        return {**super().get_fields(), "from": start}
+
 
 class WebhookUpdate(WebhookInput):
     """What changes; fields left out stay."""
@@ -88,6 +99,7 @@ class WebhookUpdate(WebhookInput):
         "tenant_id": _FIXED,
         "partner_id": _FIXED,
         "environment": _FIXED,
+        "from": "Use recover, or replay.",
         "secret": "Use rotate-secret.",
         "paused": "Use pause and resume.",
     }

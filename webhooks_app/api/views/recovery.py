@@ -29,6 +29,7 @@ class RecoverView(ApiView):
     operations = {
         "POST": Operation(
             id="recoverWebhook",
+            costly=True,
             tag=_TAG,
             summary="Queue what a webhook lacks since a time",
             description="Dead deliveries, and events it should have had and has no delivery of. It goes on "
@@ -82,6 +83,7 @@ class ResendView(ApiView):
     operations = {
         "POST": Operation(
             id="resendDelivery",
+            costly=True,
             tag=_TAG,
             summary="Send a delivery once, at once",
             description="Answers with the attempt, whatever came of it. A success ends the delivery; after a "
@@ -129,6 +131,7 @@ class BulkRetryView(ApiView):
     operations = {
         "POST": Operation(
             id="retryDeliveries",
+            costly=True,
             tag=_TAG,
             summary="Let the deliveries that filters select begin anew",
             description="At most a million. Goes on after the answer, as a job; what belongs to disabled "

@@ -37,7 +37,8 @@ class Webhooks(ListView[Endpoint]):
             costly=True,
             tag=_TAG,
             summary="Create a webhook",
-            description="The secret is shown in this answer only. Events recorded from now on arrive.",
+            description="The secret is shown in this answer only. Events recorded from now on arrive, those "
+            "of the past too with `from: earliest`.",
             permission=WEBHOOKS_MANAGE,
             body=shapes.WebhookCreate,
             answer=shapes.WebhookCreated,
@@ -55,7 +56,9 @@ class Webhooks(ListView[Endpoint]):
 
     def post(self, request: Request) -> Response:
         """Create."""
-        made = register_endpoint(self.actor, **self.read())
+        given = self.read()
+        earliest = given.pop("from", None) == shapes.EARLIEST
+        made = register_endpoint(self.actor, **given, earliest=earliest)
         response = self.answer(made.endpoint, secret=made.secret, same_url=made.same_url)
         response["ETag"] = etag_of(made.endpoint)
         response["Location"] = reverse("webhooks_app:webhook", args=[made.endpoint.public_id])

@@ -63,12 +63,24 @@ def test_ten_failures_in_a_row_open_it(walk: Walk):
     assert (walk.breaker, walk.state.breaker_error) == ("open", "status_5xx")
 
 
-@pytest.mark.parametrize("status", ["404 Nothing", "302 Found", "500 Oops", "429 Busy"])
+@pytest.mark.parametrize("status", ["404 Nothing", "302 Found", "500 Oops", "503 Busy"])
 def test_every_kind_of_failure_counts(walk: Walk, status: str):
     """Breaker: whatever is no 2xx is a failure, also one that is final for its message."""
     walk.subscribe("strict")
     walk.consumer.always = reply(status, b"")
     walk.emit(10)
+    assert walk.breaker == "open"
+
+
+def test_too_many_at_once_counts_once(walk: Walk):
+    """Breaker: 429s to one burst ask for a rest, not for a breaker; ten times in a row they are failures."""
+    walk.subscribe("strict", {"waits": [86_000], "jitter": 0.0})
+    walk.consumer.always = reply("429 Busy", b"")
+    EndpointState.objects.update(window=100)
+    walk.emit(40)
+    assert (walk.breaker, walk.state.consecutive_failures) == ("closed", 40)
+    walk.wait(seconds=2)
+    walk.emit()
     assert walk.breaker == "open"
 
 

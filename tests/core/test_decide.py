@@ -142,18 +142,20 @@ def test_a_policy_may_leave_the_endpoint_on_after_a_410() -> None:
         (503, "120", 120, 120),
         (503, "10", 30, 10),
         (503, "0", 30, None),
+        (503, "abc", 30, None),
+        (429, "0", 30, 1),
         (500, "120", 120, None),
         (404, "120", 120, None),
         (302, "120", 120, None),
         (103, "120", 30, None),
         (429, "999999999", 86_400, 86_400),
         (429, "Thu, 22 Oct 2026 10:02:00 GMT", 120, 120),
-        (429, "Thu, 22 Oct 2020 10:02:00 GMT", 30, None),
+        (429, "Thu, 22 Oct 2020 10:02:00 GMT", 30, 1),
         (429, "Fri, 31 Dec 9999 23:59:59 GMT", 86_400, 86_400),
-        (429, "-1", 30, None),
-        (429, "1.5", 30, None),
-        (429, "abc", 30, None),
-        (429, "9" * 5000, 30, None),
+        (429, "-1", 30, 1),
+        (429, "1.5", 30, 1),
+        (429, "abc", 30, 1),
+        (429, "9" * 5000, 30, 1),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -169,6 +171,12 @@ def test_retry_after_on_a_success_or_twice_means_nothing() -> None:
     assert after(reply(200, retry_after="120")).hold_until is None
     twice = replace(reply(429), headers=(("Retry-After", "60"), ("Retry-After", "90")))
     assert seconds(after(twice)) == 30
+
+
+def test_a_429_that_asks_for_nothing_gives_the_receiver_a_breath() -> None:  # B117
+    assert after(reply(429)).hold_until == NOW + timedelta(seconds=1)
+    assert after(reply(429), replace(STANDARD, retry_after_on=frozenset())).hold_until is not None
+    assert after(reply(503)).hold_until is None
 
 
 def test_the_last_failure_still_holds_the_endpoint() -> None:

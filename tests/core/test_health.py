@@ -40,6 +40,8 @@ HOUR, DAY = timedelta(hours=1), timedelta(hours=24)
         (1, "quick", 1, 1),
         (4, "quick", 2, 2),
         (64, "silent", 2, 2),
+        (100, "busy", 100, 50),
+        (1, "busy", 100, 1),
         (0, "quick", 10, 1),
         (100, "slow", 100, 50),
         (9, "slow", 100, 7),
@@ -53,7 +55,7 @@ def test_next_window(window: int, pace: Pace, cap: int, expected: int) -> None:
     assert next_window(window, pace, cap) == expected
 
 
-@given(st.integers(0, 10**6), st.sampled_from(("quick", "slow", "silent")), st.integers(1, 10**4))
+@given(st.integers(0, 10**6), st.sampled_from(("quick", "slow", "busy", "silent")), st.integers(1, 10**4))
 def test_the_window_stays_from_one_to_the_cap(window: int, pace: Pace, cap: int) -> None:
     assert 1 <= next_window(window, pace, cap) <= cap
 
@@ -67,6 +69,7 @@ def test_a_slow_receiver_that_answers_settles_at_seven(window: int) -> None:
 
 def test_the_worst_pace_decides() -> None:
     assert worst(["quick", "silent", "slow"]) == "silent"
+    assert worst(["quick", "busy", "slow"]) == "busy"
     assert worst(["quick", "slow"]) == "slow"
     assert worst([]) == "quick"
 
@@ -85,6 +88,8 @@ def test_a_fast_endpoint_reaches_the_default_cap_in_five_records() -> None:
         (AttemptResult(duration_ms=1000), "quick"),
         (AttemptResult(duration_ms=1001), "slow"),
         (AttemptResult(error="status_5xx", http_status=500, duration_ms=20), "quick"),
+        (AttemptResult(error="status_4xx", http_status=429, duration_ms=20), "busy"),
+        (AttemptResult(error="status_4xx", http_status=429, duration_ms=2000), "busy"),
         (AttemptResult(error="timeout", duration_ms=300), "silent"),
         (AttemptResult(error="connect", detail="connect_timeout"), "silent"),
         (AttemptResult(error="dns", detail="dns_timeout"), "silent"),

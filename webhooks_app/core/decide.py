@@ -25,7 +25,7 @@ from typing import Literal
 
 from .attempt import AttemptResult
 from .classify import ABORT, DISABLE, OURS, Verdict, control_of, verdict
-from .health import Health
+from .health import TOO_MANY, Health
 from .policies import Policy
 from .retry import next_wait, parse_retry_after
 from .states import (
@@ -43,7 +43,9 @@ Trigger = Literal["schedule", "manual", "probe", "test"]
 AttemptStatus = Literal["succeeded", "failed", "dead"]
 
 # 429: RFC 6585 §4, 503: RFC 9110 §15.6.4. Both speak of the whole receiver, not of one message.
-HOLDING = frozenset({429, 503})
+HOLDING = frozenset({TOO_MANY, 503})
+# Seconds of silence after a 429 that asks for none: its receiver is well, and has had too much.
+BREATH = 1.0
 
 _END_OF_ERROR: dict[str, State] = {
     "event_unavailable": EXPIRED,
@@ -204,9 +206,10 @@ def _asked_wait(policy: Policy, result: AttemptResult, now: datetime) -> float |
 
 
 def _hold_until(result: AttemptResult, now: datetime, asked: float | None) -> datetime | None:
-    if asked is None or result.http_status not in HOLDING:
+    least = BREATH if result.http_status == TOO_MANY else None
+    if result.http_status not in HOLDING or (asked or least) is None:
         return None
-    return now + timedelta(seconds=asked)
+    return now + timedelta(seconds=max(asked or 0.0, least or 0.0))
 
 
 def _disable(policy: Policy, result: AttemptResult, control: str | None) -> str | None:

@@ -9,14 +9,16 @@ from .attempt import AttemptResult
 from .policies import AutoDisable, Policy
 
 Health = Literal["success", "failure", "none"]
-Pace = Literal["quick", "slow", "silent"]
+Pace = Literal["quick", "slow", "busy", "silent"]
 
+# RFC 6585 §4
+TOO_MANY = 429
 FIRST_WINDOW = 4
 SLOW_MS = 1000
 # Just below the window from which an endpoint may use all senders of a process.
 SLOW_WINDOW = 7
 
-_PACES: tuple[Pace, ...] = ("quick", "slow", "silent")
+_PACES: tuple[Pace, ...] = ("quick", "slow", "busy", "silent")
 
 _NEVER_OPENED = frozenset({"dns", "tls", "connect"})
 
@@ -93,7 +95,12 @@ def next_latency(old_ms: int | None, sample_ms: int) -> int:
 
 
 def pace_of(result: AttemptResult) -> Pace:
-    """Return how the receiver kept us waiting: `silent` is a timeout of any phase, `slow` over a second."""
+    """Return how the receiver kept us waiting: `silent` is a timeout of any phase, `slow` over a second.
+
+    A 429 is `busy` however quickly it came: it says that there are too many requests.
+    """
+    if result.http_status == TOO_MANY:
+        return "busy"
     if result.error == "timeout" or (result.error in _NEVER_OPENED and result.detail.endswith("timeout")):
         return "silent"
     return "slow" if result.duration_ms > SLOW_MS else "quick"
@@ -107,11 +114,11 @@ def worst(paces: Iterable[Pace]) -> Pace:
 def next_window(window: int, pace: Pace, cap: int) -> int:
     """Return how many requests may be open after a record.
 
-    Twice as many after quick answers, half as many after silence. A receiver that answers, only slowly, does
-    its work: it settles at SLOW_WINDOW, from above and from below. Stays from 1 to ``cap`` (the endpoint's
-    ``max_in_flight``), also when ``cap`` was lowered meanwhile.
+    Twice as many after quick answers, half as many after silence or a 429. A receiver that answers, only
+    slowly, does its work: it settles at SLOW_WINDOW, from above and from below. Stays from 1 to ``cap``
+    (the endpoint's ``max_in_flight``), also when ``cap`` was lowered meanwhile.
     """
-    wanted = window // 2 if pace == "silent" else window * 2
+    wanted = window // 2 if pace in ("busy", "silent") else window * 2
     if pace == "slow":
         wanted = max(SLOW_WINDOW, window // 2) if window > SLOW_WINDOW else min(SLOW_WINDOW, window * 2)
     return max(1, min(wanted, cap))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from ..core.breaker import CLOSED, OPEN, BreakerFacts, after
-from ..core.health import FIRST_WINDOW, next_window, should_disable, warnings_due, worst
+from ..core.health import FIRST_WINDOW, TOO_MANY, next_window, should_disable, warnings_due, worst
 from ..core.policies import Policy
 from .gates import Gate
 from .judge import Judged
@@ -39,25 +39,34 @@ def apply_outcomes(
 
 def _apply(state: StateRow, outcomes: Sequence[Judged], gate: Gate, *, probing: bool, now: datetime) -> None:
     state.set(window=next_window(state.window, worst(each.pace for each in outcomes), gate.max_in_flight))
-    _hold(state, outcomes)
     life = state.generation
     asked = next((each for each in outcomes if each.outcome.disable), None)
     for each in outcomes:
-        if state.generation != life:
-            break  # what came in behind a change belongs to the life before it, as in a later record
-        _move_health(state, each, gate.policy, now)
-        _move_breaker(state, each, gate.policy, probing)
-        if asked is None and should_disable(gate.policy, state.health, now):
-            _disable(state, each, "failing", now)
+        # What came in behind a change belongs to the life before it, as in a later record.
+        if state.generation == life:
+            _move_health(state, each, gate.policy, now)
+            if not _is_echo(state, each):
+                _move_breaker(state, each, gate.policy, probing)
+            if asked is None and should_disable(gate.policy, state.health, now):
+                _disable(state, each, "failing", now)
+        _hold(state, each)
     if asked is not None:
         _disable(state, asked, asked.outcome.disable or "", now)
 
 
-def _hold(state: StateRow, outcomes: Sequence[Judged]) -> None:
-    for each in outcomes:
-        until = each.outcome.hold_until
-        if until is not None and (state.hold_until is None or state.hold_until < until):
-            state.set(hold_until=until)
+def _is_echo(state: StateRow, each: Judged) -> bool:
+    """Whether it says again what the endpoint is left alone for already: too many requests at once.
+
+    Those of one burst count for the breaker as one, or our own backlog would open it again and again.
+    """
+    on_hold = state.hold_until is not None and each.done.finished_at < state.hold_until
+    return on_hold and each.result.http_status == TOO_MANY
+
+
+def _hold(state: StateRow, each: Judged) -> None:
+    until = each.outcome.hold_until
+    if until is not None and (state.hold_until is None or state.hold_until < until):
+        state.set(hold_until=until)
 
 
 def _move_health(state: StateRow, each: Judged, policy: Policy, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Whom a record wakes: endpoints that waited for a free place at once, quick retries in a moment."""
+"""Whom a record wakes: who waited for a free place at once, quick retries and short rests in a moment."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -20,9 +20,12 @@ def wake_starved(states: Mapping[int, StateRow]) -> set[int]:
 
 
 def wake_later(states: Mapping[int, StateRow], judged: Iterable[Judged], now: datetime) -> dict[int, float]:
-    """Return seconds until the first quick retry of each endpoint that no earlier wake is on its way for."""
+    """Return seconds until a look at each endpoint that no earlier wake is on its way for.
+
+    It is worth one at its first quick retry, and when a short silence that it asked for is over.
+    """
     later: dict[int, float] = {}
-    for endpoint_id, due_at in _soonest(judged, now).items():
+    for endpoint_id, due_at in {**_soonest(judged, now), **_rested(states.values(), now)}.items():
         state = states.get(endpoint_id)
         if state is not None and not _is_coming(state.woken_until, now, due_at):
             state.woken_until, state.changed = due_at, True
@@ -37,6 +40,15 @@ def _soonest(judged: Iterable[Judged], now: datetime) -> dict[int, datetime]:
         if due_at is not None and due_at - now < SOON:
             soonest[each.job.endpoint_id] = min(due_at, soonest.get(each.job.endpoint_id, due_at))
     return soonest
+
+
+def _rested(states: Iterable[StateRow], now: datetime) -> dict[int, datetime]:
+    """Return when the silence of endpoints is over; before then no retry leaves either."""
+    return {
+        state.endpoint_id: state.hold_until
+        for state in states
+        if state.hold_until is not None and now < state.hold_until < now + SOON
+    }
 
 
 def _is_coming(woken_until: datetime | None, now: datetime, due_at: datetime) -> bool:

@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.actions.builders import OPERATOR
+from tests.actions.builders import OPERATOR, leased, make_delivery, make_endpoint, make_event
 from webhooks_app.actions.bulk_retry import bulk_retry
 from webhooks_app.actions.prune import Pruned, prune
-from webhooks_app.models import IdempotencyRecord, Job, RateBucket
+from webhooks_app.core.states import EXHAUSTED
+from webhooks_app.models import Delivery, IdempotencyRecord, Job, RateBucket
 
 pytestmark = pytest.mark.django_db
 
@@ -54,3 +55,15 @@ def test_expired_idempotency_keys_go_too():
         IdempotencyRecord.objects.create(key=key, expires_at=expiry, **common)
     assert prune() == Pruned(idempotency=1)
     assert IdempotencyRecord.objects.get().key == "new"
+
+
+def test_a_delivery_that_is_being_resent_stays():
+    ended = timezone.now() - 31 * DAY
+    row = make_delivery(
+        make_endpoint(), make_event(age=32 * DAY), state=EXHAUSTED, finished_at=ended, **leased()
+    )
+    prune()
+    assert Delivery.objects.filter(pk=row.pk).exists()
+    Delivery.objects.update(lease_token=None, lease_until=None)
+    prune()
+    assert not Delivery.objects.exists()

@@ -1,7 +1,5 @@
 """The relay of slices in which Celery's workers do the jobs: one at a time, whoever starts it how often."""
 
-from datetime import timedelta
-
 from django.db.models import QuerySet
 
 from .. import conf
@@ -11,10 +9,10 @@ from .jobs import OPEN
 from .run_jobs import run_jobs
 
 LOCK = "jobs"
-# Short, for a worker's process takes no other task meanwhile.
+# Seconds; few, for a worker's process takes no other task meanwhile.
 SLICE = 0.5
-# A relay of which nobody has heard for so long was lost with its worker or its message.
-PATIENCE = timedelta(seconds=15)
+# Seconds. A relay of which nobody has heard for so long was lost with its worker or its message.
+PATIENCE = 15.0
 
 
 def run_slice(baton: int | None) -> int | None:
@@ -40,7 +38,7 @@ def run_slice(baton: int | None) -> int | None:
 def _take(alias: str, baton: int | None) -> int | None:
     """Take the relay over and return the new baton: the moment, in ms, from which on it counts as lost."""
     now = clock.db_now(alias)
-    following = _millis((now + PATIENCE).timestamp())
+    following = _millis(now.timestamp() + PATIENCE)
     if baton is not None:
         mine = {"value": baton}
         # Two slices of one millisecond are two all the same.

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 from ..core.states import EXPIRED, PENDING
 from ..models import Attempt, Delivery, Endpoint, Event
 from .delete_endpoint import DELETED
-from .ending import BATCH, End, end_open
+from .ending import BATCH, End, end_open, unleased
 from .sweep import Sweep
 
 TOO_OLD = End(EXPIRED, "event_unavailable")
@@ -66,7 +66,9 @@ def _delete(sweep: Sweep, keys: list[int]) -> None:
     if not keys:
         return
     with transaction.atomic(using=sweep.alias):
-        rows = Delivery.objects.using(sweep.alias).filter(pk__in=keys).exclude(state=PENDING)
+        # An ended one may be on its way once more, because somebody resends it.
+        rows = Delivery.objects.using(sweep.alias).filter(unleased(sweep.now), pk__in=keys)
+        rows = rows.exclude(state=PENDING)
         locked = list(rows.select_for_update(skip_locked=True).values_list("pk", flat=True))
         attempts = Attempt.objects.using(sweep.alias).filter(delivery_id__in=locked)
         sweep.counts["attempts"] += attempts.delete()[0]

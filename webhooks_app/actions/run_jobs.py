@@ -22,8 +22,8 @@ from .recover import RecoverSteps
 
 logger = logging.getLogger("webhooks_app.jobs")
 
-# Longer than the longest batch; so long a job waits for a worker that died.
-CLAIM = timedelta(seconds=60)
+# Seconds, longer than the longest batch; so long a job waits for a worker that died.
+CLAIM = 60.0
 AT_ONCE = 1_000
 
 STEPS: Mapping[str, Steps] = {
@@ -89,7 +89,9 @@ def _claimed(alias: str, job_id: int) -> Job | None:
     now = clock.db_now(alias)
     rows = Job.objects.using(alias).filter(pk=job_id)
     claimed = rows.filter(unclaimed(now), state__in=OPEN).update(
-        state=Job.State.RUNNING, claimed_until=now + CLAIM, started_at=Coalesce(F("started_at"), now)
+        state=Job.State.RUNNING,
+        claimed_until=now + timedelta(seconds=CLAIM),
+        started_at=Coalesce(F("started_at"), now),
     )
     return rows.first() if claimed else None
 

@@ -1,10 +1,12 @@
 """The OpenAPI document and the page made of it."""
 
+import copy
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,20 @@ from django.contrib.staticfiles import finders
 from django.test import Client, override_settings
 from django.urls import include, path
 from drf_spectacular.drainage import GENERATOR_STATS
+from jsonschema import Draft202012Validator
+from openapi_pydantic.v3.v3_1 import OpenAPI
 from openapi_spec_validator import validate
 
-from tests.api.client import ROOT
+from tests.api import rows
+from tests.api.client import ROOT, Api
+from webhooks_app import event_type, event_types
 from webhooks_app.api import schema
 from webhooks_app.api.errors import CATALOGUE
+from webhooks_app.api.event_hooks import event_hooks
 from webhooks_app.api.urls import urlpatterns as api_urls
+from webhooks_app.api.views import recovery, webhook_verbs
+from webhooks_app.core import envelope
+from webhooks_app.models import Endpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 urlpatterns = [path("", include("webhooks_app.urls"))]
@@ -34,9 +44,104 @@ def operations(document: Any) -> list[Any]:
     return [operation for methods in document["paths"].values() for operation in methods.values()]
 
 
+def routes(document: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield path below the root, method and operation."""
+    for route, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield route.removeprefix("/v1"), method.upper(), operation
+
+
 def test_it_is_valid_openapi_3_1(document: Any) -> None:
     assert document["openapi"] == "3.1.0"
     validate(document)
+
+
+def test_another_validator_agrees(document: Any) -> None:
+    """Classes written from the specification, where the other one goes by its JSON Schema."""
+    read = OpenAPI.model_validate(document)
+    assert set(read.paths or {}) == set(document["paths"])
+    assert set(read.webhooks or {}) == set(document["webhooks"])
+    for schema_ in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema_)
+    broken = copy.deepcopy(document)
+    del broken["paths"]["/v1/events"]["get"]["responses"]["200"]["description"]
+    with pytest.raises(ValueError, match="description"):
+        OpenAPI.model_validate(broken)
+
+
+def test_every_reference_leads_somewhere(document: Any) -> None:
+    used = set(re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(document)))
+    assert used <= set(document["components"]["schemas"])
+
+
+def contents(operation: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what each body and each success of an operation is said to be."""
+    for kind, media in operation.get("requestBody", {}).get("content", {}).items():
+        yield f"request {kind}", media
+    for status, answer in operation["responses"].items():
+        if status[0] == "2":
+            for media in answer.get("content", {}).values():
+                yield status, media
+
+
+def test_every_operation_has_examples_that_fit(document: Any) -> None:
+    hooks = [each["post"] for each in document["webhooks"].values()]
+    for operation in operations(document) + hooks:
+        for where, media in contents(operation):
+            fits = Draft202012Validator(
+                {**media["schema"], "components": document["components"]},
+                format_checker=Draft202012Validator.FORMAT_CHECKER,
+            )
+            assert fits.is_valid(media["example"]), (operation.get("operationId"), where, media["example"])
+
+
+@pytest.mark.django_db
+def test_examples_of_requests_work(
+    api: Callable[..., Api], document: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_verbs, "test_send", lambda _, endpoint: rows.attempt(endpoint))
+    monkeypatch.setattr(recovery, "resend", lambda _, delivery: rows.attempt(delivery.endpoint))
+    settings.WEBHOOKS = {
+        **settings.WEBHOOKS,
+        "STATIC_HOSTS": {"*.test": ["127.0.0.1"], "*.example.com": ["127.0.0.1"]},
+    }
+    caller = api("tenant:d")
+    for route, method, operation in routes(document):
+        for kind, media in operation.get("requestBody", {}).get("content", {}).items():
+            endpoint = rows.endpoint("d")
+            ids = {
+                "webhooks": endpoint.public_id,
+                "deliveries": rows.delivery(endpoint).public_id,
+                "jobs": rows.job(endpoint).public_id,
+            }
+            where = route.format(id=ids.get(route.split("/")[1], ""))
+            response = caller.send(method, where, media["example"], kind)
+            assert response.status_code < 300, (operation["operationId"], response.content)
+            Endpoint.objects.update(deleted_at=rows.NOW)
+
+
+def test_events_of_the_host_are_webhooks_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_types, "_types", {})
+    assert list(Client().get(f"{ROOT}/openapi.json").json()["webhooks"]) == ["webhook.test"]
+    event_type("order.paid", description="The customer has paid.", example={"order_id": 7})
+    event_type("order.sent")
+    document = Client().get(f"{ROOT}/openapi.json").json()
+    validate(document)
+    assert list(document["webhooks"]) == ["order.paid", "order.sent", "webhook.test"]
+    told = document["webhooks"]["order.paid"]["post"]
+    assert told["summary"] == "The customer has paid."
+    media = told["requestBody"]["content"]["application/json"]
+    assert media["schema"]["properties"]["type"] == {"const": "order.paid"}
+    assert media["example"]["data"] == {"order_id": 7}
+
+
+def test_a_hook_is_the_envelope_that_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    media = event_hooks()["webhook.test"]["post"]["requestBody"]["content"]["application/json"]
+    example = media["example"]
+    sent = envelope.build(
+        **{**example, "occurred_at": rows.NOW, "data": {"message": "hello"}}, max_bytes=10_000
+    )
+    assert list(json.loads(sent)) == list(example) == media["schema"]["required"]
 
 
 def test_it_is_made_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +226,7 @@ def test_the_page_loads_nothing_from_elsewhere(page: str) -> None:
     )
     assert seen.tags.isdisjoint({"script", "iframe", "img", "style"})
     assert "style=" not in page
-    assert "//" not in page.replace("<!doctype html>", "")
+    assert "//" not in re.sub(r"<pre>.*?</pre>", "", page, flags=re.DOTALL).replace("<!doctype html>", "")
 
 
 def test_the_page_has_its_style_sheet_which_loads_nothing_either() -> None:
@@ -155,8 +260,8 @@ def test_without_its_slash_it_is_found() -> None:
 
 HOST = """
 import json, logging, sys
-from django.conf import settings
 logging.disable()
+from django.conf import settings
 settings.configure(
     SECRET_KEY="x", ALLOWED_HOSTS=["*"], ROOT_URLCONF="tests.api.test_documentation", USE_TZ=True,
     INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "webhooks_app"],

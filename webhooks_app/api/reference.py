@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from json import dumps
 from typing import Any
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from .parsing import MEDIA_TYPE as JSON
 from .problems import MEDIA_TYPE
 
 Schema = Mapping[str, Any]
@@ -44,6 +46,7 @@ class Entry:
     description: SafeString
     parameters: list[Row]
     body: list[Row]
+    example: str
     answers: list[Answer]
 
 
@@ -62,6 +65,10 @@ def prose(text: str) -> SafeString:
         f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(escape(text).split("`"))
     )
     return mark_safe("".join(parts))  # noqa: S308 - escaped above
+
+
+def _pretty(example: Any) -> str:
+    return dumps(example, indent=2, ensure_ascii=False) if example else ""
 
 
 class Reference:
@@ -93,7 +100,8 @@ class Reference:
             summary=operation["summary"],
             description=prose(operation["description"]),
             parameters=[self._parameter(each) for each in operation.get("parameters", [])],
-            body=[row for media in body.values() for row in self._rows(media["schema"])],
+            body=list(self._rows(body[JSON]["schema"])) if JSON in body else [],
+            example=_pretty(body.get(JSON, {}).get("example")),
             answers=[self._answer(status, each) for status, each in operation["responses"].items()],
         )
 
@@ -132,7 +140,7 @@ class Reference:
         """Return the object schema behind a reference, alone or beside null."""
         if "$ref" in schema:
             found: Schema = self._document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-            return found
+            return self._resolve(found) if "oneOf" in found else found
         for choice in (*schema.get("allOf", ()), *schema.get("oneOf", ())):
             if choice.get("type") != "null":
                 return self._resolve(choice)

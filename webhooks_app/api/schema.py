@@ -33,7 +33,11 @@ _OWN: Final = {
     "unknown values of enumerations may appear at any time; clients ignore them.",
     "TAGS": [{"name": name, "description": text} for name, text in TAGS.items()],
     "SCHEMA_PATH_PREFIX": "/v1",
-    "POSTPROCESSING_HOOKS": ["webhooks_app.api.schema.without_marks"],
+    "POSTPROCESSING_HOOKS": [
+        "webhooks_app.api.schema.without_marks",
+        "webhooks_app.api.examples.with_examples",
+        "webhooks_app.api.links.with_links",
+    ],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENFORCE_NON_BLANK_FIELDS": True,
     "ENABLE_DJANGO_DEPLOY_CHECK": False,

@@ -52,7 +52,9 @@ class EventAccepted(serializers.Serializer):
 class EventBatch(Strict):
     """Several facts at once."""
 
-    events = EventCreate(many=True, min_length=1, max_length=MAX_BATCH, help_text="At most 500.")
+    events = serializers.ListField(
+        child=EventCreate(), min_length=1, max_length=MAX_BATCH, help_text="At most 500."
+    )
 
 
 class EventsAccepted(serializers.Serializer):

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ..errors import CATALOGUE
+from ..event_hooks import event_hooks
 from ..reference import Reference
 from ..schema import document
 from .base import BaseView
@@ -50,4 +51,4 @@ def _templates() -> DjangoTemplates:
 def _placed() -> dict[str, Any]:
     prefix = reverse("webhooks_app:openapi").removesuffix("/v1/openapi.json")
     servers = {"servers": [{"url": prefix}]} if prefix else {}
-    return {**document(), **servers}
+    return {**document(), **servers, "webhooks": event_hooks()}

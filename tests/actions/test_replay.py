@@ -293,7 +293,7 @@ def test_replays_at_once_queue_each_event_once():
     row, events = make_endpoint(), [make_event() for _ in range(20)]
     for event in events[:10]:
         make_delivery(row, event, state=EXHAUSTED)
-    results = together(*[lambda: by_id(row, *events)] * 4)
-    assert results == [20] * 4
+    results = together(*[lambda: by_id(row, *events)] * 10)
+    assert results == [20] * 10
     positions = list(Delivery.objects.values_list("position", flat=True))
     assert len(positions) == len(set(positions)) == 20

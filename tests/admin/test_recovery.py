@@ -94,3 +94,12 @@ def test_who_only_reads_changes_nothing(staff: Callable[..., Client], action: st
     staff("view_delivery").post(list_url("delivery"), chosen(action, row))
     row.refresh_from_db()
     assert (row.state, row.attempts) == ("pending", 0)
+
+
+def test_a_replay_copy_says_what_it_repeats(boss: Client) -> None:
+    original = rows.event()
+    copy = rows.event(replay_of=original.pk)
+    assert original.public_id in boss.get(page_url("event", copy.pk)).content.decode()
+    assert "icon-yes" in boss.get(list_url("event"), {"q": copy.public_id}).content.decode()
+    original.delete()
+    assert boss.get(page_url("event", copy.pk)).status_code == 200

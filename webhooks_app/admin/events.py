@@ -9,7 +9,7 @@ from ..core.ids import EVENT_ID
 from ..models import Event
 from ..pipeline.contents import read_contents
 from . import shown
-from .base import EvidenceAdmin
+from .base import EvidenceAdmin, by_pk
 
 TENANT, PARTNER = "tenant:", "partner:"
 
@@ -26,6 +26,7 @@ class EventAdmin(EvidenceAdmin[Event]):
         "sequence",
         "occurred_at",
         "fanned_out_at",
+        "is_copy",
     )
     search_help_text = "Id of an event or its beginning, or tenant:ID, or partner:ID."
     prefix_fields = ("public_id",)
@@ -43,6 +44,7 @@ class EventAdmin(EvidenceAdmin[Event]):
         "recorded_at",
         "expires_at",
         "fanned_out_at",
+        "original_link",
         "deliveries_link",
         "body_shown",
     )
@@ -67,6 +69,17 @@ class EventAdmin(EvidenceAdmin[Event]):
     def owner(self, event: Event) -> str:
         """Return kind and id of the owner whose sequence numbers the event."""
         return f"{event.owner_kind}/{event.owner_id}" if event.owner_id is not None else shown.NOTHING
+
+    @admin.display(description="replay", boolean=True)
+    def is_copy(self, event: Event) -> bool:
+        """Return whether a replay made it, to repeat another event at one endpoint."""
+        return event.replay_of is not None
+
+    @admin.display(description="repeats")
+    def original_link(self, event: Event) -> str:
+        """Return a link to the event that it repeats, if there is one still."""
+        original = by_pk(Event, [event.replay_of], ["public_id"]).get(event.replay_of)
+        return shown.link("event", original.pk, original.public_id) if original else shown.NOTHING
 
     @admin.display(description="deliveries")
     def deliveries_link(self, event: Event) -> str:

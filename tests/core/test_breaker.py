@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks_app.core.breaker import CLOSED, HALF_OPEN, OPEN, BreakerFacts, admits, after, begin_probe
+from webhooks_app.core.breaker import (
+    CLOSED,
+    HALF_OPEN,
+    OPEN,
+    BreakerFacts,
+    admits,
+    after,
+    begin_probe,
+    due_again,
+)
 from webhooks_app.core.health import HealthFacts
 from webhooks_app.core.policies import EXPONENTIAL, STRICT, Breaker
 
@@ -115,9 +124,10 @@ def test_one_live_failure_opens_a_half_open_one_again() -> None:
 
 def test_time_alone_makes_it_half_open_and_a_probe_decides() -> None:
     facts = begin_probe(BY_TIME, opened(), seconds(30))
-    assert facts == BreakerFacts(HALF_OPEN, seconds(30), "status_5xx")
-    assert admits(BY_TIME, facts, seconds(30), probing=True) == "none"
-    assert admits(BY_TIME, facts, seconds(30), probing=False) == "probe"  # the round lapsed
+    assert facts == BreakerFacts(HALF_OPEN, seconds(30), "status_5xx", probe_at=seconds(60))
+    assert admits(BY_TIME, facts, seconds(60), probing=True) == "none"
+    assert admits(BY_TIME, facts, seconds(59), probing=False) == "none"  # it said nothing of the receiver
+    assert admits(BY_TIME, facts, seconds(60), probing=False) == "probe"  # the round lapsed
     assert told(BY_TIME, facts, health="success", at=seconds(31)) == BreakerFacts(CLOSED, seconds(31))
     assert told(BY_TIME, facts, at=seconds(31)) == BreakerFacts(OPEN, seconds(31), "timeout", 0, seconds(61))
     assert told(BY_TIME, facts, probe=False) is facts
@@ -133,7 +143,23 @@ def test_a_round_that_has_failed_is_not_saved_by_a_late_success() -> None:
 def test_begin_probe_leaves_the_other_states() -> None:
     for facts in (BreakerFacts(), BreakerFacts(HALF_OPEN, NOW)):
         assert begin_probe(BY_PROBES, facts, NOW) is facts
-        assert begin_probe(BY_TIME, facts, NOW) is facts
+    assert begin_probe(BY_TIME, BreakerFacts(), NOW) == BreakerFacts()
+
+
+def test_each_round_waits_for_the_one_before() -> None:
+    facts = begin_probe(BY_TIME, BreakerFacts(HALF_OPEN, NOW, "dns", probe_at=NOW), seconds(5))
+    assert facts == BreakerFacts(HALF_OPEN, NOW, "dns", probe_at=seconds(35))
+    patient = replace(BY_TIME, successes_to_close=2)
+    once = told(patient, facts, health="success", at=seconds(6))
+    assert once == BreakerFacts(HALF_OPEN, NOW, "dns", successes=1)
+    assert admits(patient, once, seconds(6), probing=False) == "probe"
+
+
+@pytest.mark.parametrize(("breaker", "seconds_back"), [(BY_TIME, 60), (BY_PROBES, 240)])
+def test_a_failed_probe_goes_behind_the_others(breaker: Breaker, seconds_back: float) -> None:
+    """Refused for good, it stands back until the breaker could be closed by others."""
+    assert due_again(breaker, NOW, final=False) == NOW
+    assert due_again(breaker, NOW, final=True) == seconds(seconds_back)
 
 
 def test_several_successes_may_be_asked_for() -> None:
@@ -148,6 +174,12 @@ def test_several_successes_may_be_asked_for() -> None:
 def test_no_breaker_lets_everything_through_and_moves_nothing() -> None:
     assert admits(None, opened(), NOW, probing=True) == "all"
     assert told(None, BreakerFacts(), consecutive=10**6) == BreakerFacts()
+
+
+@pytest.mark.parametrize("facts", [opened(), BreakerFacts(HALF_OPEN, NOW, "dns")])
+def test_one_that_the_policy_lost_closes_with_the_next_outcome(facts: BreakerFacts) -> None:
+    assert told(None, facts, health="none") is facts
+    assert told(None, facts, at=seconds(9)) == BreakerFacts(CLOSED, seconds(9))
 
 
 BREAKERS = st.builds(

@@ -314,6 +314,23 @@ def test_an_attempt_beside_the_schedule_that_fails_changes_nothing(
     assert (outcome.attempt_status, outcome.health) == ("failed", "failure")
 
 
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        ("event_unavailable", "expired"),
+        ("payload_too_large", "dead_lettered"),
+        ("endpoint_deleted", "dead_lettered"),
+        ("secret_unavailable", "pending"),
+        ("worker_lost", "pending"),
+    ],
+)
+def test_a_probe_with_nothing_to_send_ends_its_delivery(error: str, state: str) -> None:
+    outcome = after(AttemptResult(error=error), trigger="probe")
+    assert (outcome.state, outcome.health) == (state, "none")
+    assert after(AttemptResult(error=error), trigger="manual").state == "pending"
+    assert after(AttemptResult(error=error), trigger="probe", state="exhausted").state == "exhausted"
+
+
 def test_a_manual_attempt_counts_for_the_endpoint() -> None:
     assert after(reply(410), trigger="manual").disable == "gone"
     assert after(reply(429, retry_after="60"), trigger="manual").hold_until == NOW + timedelta(seconds=60)

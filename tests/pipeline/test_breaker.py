@@ -13,7 +13,16 @@ from webhooks_app.actions import enable as enabling
 from webhooks_app.actions.actor import operator
 from webhooks_app.actions.delete_endpoint import delete_endpoint
 from webhooks_app.actions.disable import disable
-from webhooks_app.models import Attempt, Delivery, EndpointState, Event, Partner, Tenant
+from webhooks_app.models import (
+    Attempt,
+    Delivery,
+    EndpointSecret,
+    EndpointState,
+    Event,
+    OutboxEntry,
+    Partner,
+    Tenant,
+)
 from webhooks_app.pipeline import inline, tick
 from webhooks_app.signals import breaker_changed
 
@@ -106,6 +115,7 @@ def test_a_probe_whose_worker_dies_lapses(policy: str, receiver: Receiver, clock
     run_path()
     assert breaker_of(endpoint) in {"closed", "open"}
     clock.advance(seconds=61)
+    run_path()
     run_path()
     assert breaker_of(endpoint) == "closed"
     assert set(Delivery.objects.values_list("state", flat=True)) == {"delivered"}
@@ -431,6 +441,31 @@ def test_a_killer_of_workers_is_no_probe_for_ever(receiver: Receiver, clock: Clo
     (row,) = attempts_of(delivery)
     assert (row.error, row.status) == ("worker_lost", "failed")
     assert breaker_of(endpoint) != "closed"
+
+
+@pytest.mark.parametrize("what", ["event", "secret"])
+@EVERY
+def test_a_probe_that_says_nothing_of_the_receiver_is_not_repeated_at_once(
+    policy: str, what: str, receiver: Receiver, clock: Clock
+):
+    """A fault of ours moves nothing: the next round waits its time, and what is gone ends."""
+    endpoint = opened(policy)
+    waiting(endpoint, 5)
+    if what == "event":
+        OutboxEntry.objects.all().delete()
+    else:
+        EndpointSecret.objects.update(sealed="whs1.0000000000000000.AAAAAAAAAAAAAAAA.AAAA")
+    for _ in range(5):
+        run_path()
+    assert Attempt.objects.count() == PROBES[policy]
+    assert breaker_of(endpoint) != "closed"
+    assert state_of(endpoint).consecutive_failures == 30
+    states = sorted(set(Delivery.objects.values_list("state", flat=True)))
+    assert states == (["expired", "pending"] if what == "event" else ["pending"])
+    clock.advance(seconds=61)
+    run_path()
+    assert Attempt.objects.count() > PROBES[policy]
+    check_books()
 
 
 def test_a_failing_listener_stops_nothing(receiver: Receiver, clock: Clock):

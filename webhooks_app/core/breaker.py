@@ -43,20 +43,33 @@ def admits(breaker: Breaker | None, facts: BreakerFacts, now: datetime, *, probi
         return "all"
     if facts.state == HALF_OPEN and breaker.probes_to_half_open:
         return "all"
-    early = facts.state == OPEN and facts.probe_at is not None and now < facts.probe_at
+    early = facts.probe_at is not None and now < facts.probe_at
     return "none" if probing or early else "probe"
 
 
 def begin_probe(breaker: Breaker, facts: BreakerFacts, now: datetime) -> BreakerFacts:
     """Return the facts once a round of probes is taken; the caller writes them together with its lease.
 
-    The next round waits for ``probe_seconds`` even when this one never reports.
+    The next round waits for ``probe_seconds`` even when this one never reports, or meets faults of ours.
     """
-    if facts.state != OPEN:
+    by_time = breaker.probes_to_half_open == 0
+    if facts.state == CLOSED or (facts.state == HALF_OPEN and not by_time):
         return facts
-    if breaker.probes_to_half_open == 0:
-        return BreakerFacts(HALF_OPEN, now, facts.error)
-    return replace(facts, probe_at=_later(now, breaker.probe_seconds))
+    next_at = _later(now, breaker.probe_seconds)
+    if facts.state == OPEN and by_time:
+        return BreakerFacts(HALF_OPEN, now, facts.error, probe_at=next_at)
+    return replace(facts, probe_at=next_at)
+
+
+def due_again(breaker: Breaker, at: datetime, *, final: bool) -> datetime:
+    """Return when a delivery is due again that failed as a probe at ``at``.
+
+    At once, but behind the others that are held: what its receiver cannot take must not be all that it is
+    asked with. After a ``final`` answer it stands back until others, or pings, could close the breaker: then
+    the schedule, which no probe moves, ends it.
+    """
+    rounds = breaker.probes_to_half_open + 2 if final else 0
+    return _later(at, rounds * max(breaker.open_seconds, breaker.probe_seconds))
 
 
 def after(
@@ -118,7 +131,7 @@ def _tried(breaker: Breaker, facts: BreakerFacts, at: datetime) -> BreakerFacts:
     successes = facts.successes + 1
     if successes >= breaker.successes_to_close:
         return BreakerFacts(CLOSED, at)
-    return replace(facts, successes=successes)
+    return replace(facts, successes=successes, probe_at=None)
 
 
 def _later(at: datetime, seconds: float) -> datetime:

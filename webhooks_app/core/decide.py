@@ -11,7 +11,8 @@
   ``event_unavailable`` is for bodies that are gone. What holding (a breaker, a limit, a backlog) has used up
   is found by ``end_before_attempt`` when the attempt would leave.
 - A ``manual`` attempt or a ``probe`` that fails changes neither state nor schedule, whatever the answer was:
-  it was asked for beside them. One that succeeds delivers.
+  it was asked for beside them. One that succeeds delivers. A probe that could not be sent because there is
+  nothing to send any more ends its delivery all the same.
 - A ``test`` stands outside of all accounting: no health, no hold, no disable. Its schedule is one attempt.
 - ``webhook-delivery: disable`` on a failure disables the endpoint and leaves the delivery to its schedule.
   If the endpoint is still disabled then, the delivery is dead-lettered; enabled before, it lives on.
@@ -163,6 +164,8 @@ def _course(
         return _Course(DELIVERED, "succeeded", None, facts.step, facts.deferrals)
     if facts.trigger == "test":
         return _Course(EXHAUSTED, "failed", None, facts.step, facts.deferrals)
+    if facts.trigger == "probe" and facts.state == PENDING and result.error in _END_OF_ERROR:
+        return _dead(facts, _END_OF_ERROR[result.error])
     if facts.trigger != "schedule":
         return _Course(facts.state, "failed", facts.due_at, facts.step, facts.deferrals)
     if judged is Verdict.PERMANENT:

@@ -1,6 +1,6 @@
 """What a lease takes of the candidates: shares of the priorities, turns of the endpoints, senders, tokens."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -12,6 +12,8 @@ from .rates import Buckets
 from .work import Unit
 
 ALONE_FROM = 2
+# So many are looked at where only probes may leave: those that are too late end, or they would for ever.
+PROBE_DEPTH = 100
 
 
 @dataclass(slots=True)
@@ -39,6 +41,16 @@ def _most(gate: Gate, now: datetime) -> int:
     return min(max(1, gate.free), gate.max_in_flight - gate.live, gate.policy.breaker.probes)
 
 
+def depths(allowed: Mapping[int, int], gates: Mapping[int, Gate], now: datetime) -> dict[int, int]:
+    """Return how many due deliveries of each priority to read, given how many may leave."""
+    probing = _probing(allowed, gates, now)
+    return {key: PROBE_DEPTH if key in probing else size for key, size in allowed.items()}
+
+
+def _probing(allowed: Mapping[int, int], gates: Mapping[int, Gate], now: datetime) -> set[int]:
+    return {key for key in allowed if gates[key].admission(now) == "probe"}
+
+
 def choose(
     allowed: Mapping[int, int],
     found: Found,
@@ -50,15 +62,15 @@ def choose(
     turn: float,
 ) -> Choice:
     """Choose among the candidates; `turn` in [0, 1) says who gets the places that shares divide."""
+    probing = _probing(allowed, gates, now)
     queues = [
-        oldest(allowed[key], by_priority)
-        if gates[key].admission(now) == "probe"
-        else share(allowed[key], by_priority, turn)
+        oldest(allowed[key], by_priority) if key in probing else share(allowed[key], by_priority, turn)
         for key, by_priority in found.by_endpoint.items()
     ]
-    queues += [[ping(gates[key])] for key in _silent(allowed, found, gates, now)]
-    wanted = list(_cut(take_turns(queues, sum(map(len, queues))), gates, now))
-    choice = Choice(more={key for key, queue in found.by_endpoint.items() if _is_full(queue, allowed[key])})
+    queues += [[ping(gates[key])] for key in probing - found.by_endpoint.keys() - found.waiting]
+    wanted = list(_cut(take_turns(queues, sum(map(len, queues))), probing))
+    full = {key for key, queue in found.by_endpoint.items() if _is_full(queue, allowed[key])}
+    choice = Choice(more=full - probing)
     _fit(choice, wanted, gates, buckets, room=room)
     taken = {unit[0].endpoint_id for unit in choice.units}
     passed_over = (found.by_endpoint.keys() - taken) - choice.rated.keys()
@@ -78,25 +90,15 @@ def choose(
 
 
 def oldest(size: int, by_priority: Sequence[Sequence[Unit]]) -> list[Unit]:
-    """Pick at most `size` candidates to probe a breaker with: those whose schedule began first."""
-    return sorted(chain.from_iterable(by_priority), key=lambda unit: (unit[0].started, unit[0].id))[:size]
+    """Pick at most `size` candidates to probe a breaker with: those that have been due for longest."""
+    return sorted(chain.from_iterable(by_priority), key=lambda unit: (unit[0].due or 0.0, unit[0].id))[:size]
 
 
-def _silent(
-    allowed: Mapping[int, int], found: Found, gates: Mapping[int, Gate], now: datetime
-) -> Iterator[int]:
-    """Yield the endpoints that are to be probed and have nothing to probe with."""
-    for key in allowed.keys() - found.by_endpoint.keys() - found.waiting:
-        if gates[key].admission(now) == "probe":
-            yield key
-
-
-def _cut(units: Sequence[Unit], gates: Mapping[int, Gate], now: datetime) -> Iterator[Unit]:
+def _cut(units: Sequence[Unit], probing: Collection[int]) -> Iterator[Unit]:
     """Shorten chains: all lanes get a turn, a probe is one request, and who killed workers goes alone."""
     size = max(1, BATCH_IN_ALL // max(1, len(units)))
     for unit in units:
-        gate = gates[unit[0].endpoint_id]
-        if gate.breaker is not None and gate.admission(now) == "probe":
+        if unit[0].endpoint_id in probing:
             unit[0].trigger = "probe"
             yield unit[:1]
         elif len(unit) > 1:

@@ -20,7 +20,7 @@ DAY = 86_400.0
 ORDERED = 3
 
 _COLUMNS = """id, endpoint_id, event_id, attempts, step, deferrals, lapses, {occurred}, {created}, {started},
-{expires}, lease_token IS NOT NULL, lane, priority"""
+{expires}, lease_token IS NOT NULL, lane, priority, {due_at}"""
 _DUE = "state = 'pending' AND due_at <= %s AND (lease_until IS NULL OR lease_until < %s)"
 
 _CLAIM_LATERAL = """SELECT d.* FROM unnest(%s::bigint[], %s::int[]) AS q(endpoint, n)
@@ -127,6 +127,7 @@ def _columns(dialect: Dialect) -> str:
         created=dialect.epoch("created_at"),
         started=dialect.epoch("COALESCE(started_at, created_at)"),
         expires=dialect.epoch("expires_at"),
+        due_at=dialect.epoch("due_at"),
     )
 
 
@@ -160,6 +161,7 @@ def _job(row: tuple[Any, ...], gate: Gate) -> Job:
         expires=row[10],
         generation=gate.generation,
         lane=row[12],
+        due=row[14],
     )
 
 
@@ -242,4 +244,4 @@ def claim_one(
         due_at = CASE WHEN state = 'pending' THEN COALESCE(due_at, %s) END WHERE id = %s""",
         [tx.dialect.uuid(token), time(until), time(now), delivery_id],
     )
-    return replace(_job(row, gate), trigger="manual", state=row[14])
+    return replace(_job(row, gate), trigger="manual", state=row[15])

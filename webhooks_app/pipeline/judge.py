@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..core.attempt import AttemptResult
+from ..core.breaker import due_again
+from ..core.classify import Verdict, verdict
 from ..core.decide import Facts, Outcome, decide
 from ..core.health import Pace, pace_of
 from ..core.ids import delivery_id
@@ -19,18 +21,23 @@ LAST = 253_402_300_799.0
 
 @dataclass(slots=True)
 class Judged:
-    """A finished job with its outcome, ready to be recorded."""
+    """A finished job with its outcome, ready to be recorded.
+
+    `due_at` is when its delivery is to come due next, None where that stays as it was.
+    """
 
     job: Job
     done: Done
     outcome: Outcome
     result: AttemptResult
     pace: Pace
+    due_at: datetime | None = None
 
     @property
     def ends(self) -> bool:
         """Whether this attempt ended its delivery."""
-        return self.job.trigger == "schedule" and self.outcome.state != PENDING
+        by_itself = self.job.trigger == "schedule" or (self.is_probe and not self.job.is_ping)
+        return by_itself and self.outcome.state != PENDING
 
     @property
     def is_probe(self) -> bool:
@@ -58,7 +65,17 @@ def judge(done: Done, gate: Gate, *, chance: float) -> Judged:
         name = delivery_id(job.id, datetime.fromtimestamp(job.created, UTC))
         jitter = jitter_of(policy, delivery=name, step=job.step, chance=chance)
     outcome = decide(policy, facts, result, now=done.finished_at, jitter=jitter)
-    return Judged(job, done, outcome, result, pace_of(result))
+    due_at = outcome.due_at if job.trigger == "schedule" else _due_again(done, gate)
+    return Judged(job, done, outcome, result, pace_of(result), due_at)
+
+
+def _due_again(done: Done, gate: Gate) -> datetime | None:
+    """Return when a delivery is due again after it failed as a probe."""
+    breaker = gate.policy.breaker
+    if done.sent is None or done.job.trigger != "probe" or breaker is None:
+        return None
+    final = verdict(done.sent.result, gate.policy) is Verdict.PERMANENT
+    return due_again(breaker, done.finished_at, final=final)
 
 
 def _moment(seconds: float) -> datetime:

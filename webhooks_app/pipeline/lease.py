@@ -11,7 +11,7 @@ from typing import Any
 
 from ..conf import node_name
 from ..ids import new_token
-from .choice import Choice, choose, grants
+from .choice import Choice, choose, depths, grants
 from .claim import candidates, end_of_life, mark
 from .counts import count_dead
 from .gate_rows import lock_gates, locked_elsewhere
@@ -52,7 +52,7 @@ def _lease(tx: Tx, ids: list[int], room: Room, *, divert: bool) -> Lease:
     claim.slow = tuple(gate.endpoint_id for gate in gates if divert and gate.is_slow)
     mine = [gate for gate in gates if gate.endpoint_id not in claim.slow]
     allowed = grants(mine, now, room)
-    found = candidates(tx, allowed, by_id, now)
+    found = candidates(tx, depths(allowed, by_id, now), by_id, now)
     buckets = read_buckets(tx, [by_id[key] for key in allowed], now)
     turn = claim.token.int % 1000 / 1000
     choice = choose(allowed, found, by_id, buckets, room=room, now=now, turn=turn)

@@ -129,7 +129,7 @@ _OTHER_TYPES = {
 _OTHERS = """UPDATE webhooks_app_delivery SET attempts = attempts + 1, lapses = 0,
 lease_token = NULL, lease_until = NULL,
 state = CASE WHEN v.scheduled THEN v.new_state ELSE state END,
-due_at = CASE WHEN v.scheduled THEN v.due ELSE due_at END,
+due_at = CASE WHEN v.scheduled THEN v.due ELSE COALESCE(v.due, due_at) END,
 last_error = CASE WHEN v.scheduled THEN v.error ELSE last_error END,
 step = v.new_step, deferrals = v.new_deferrals,
 finished_at = CASE WHEN v.scheduled THEN v.ended ELSE finished_at END,
@@ -144,11 +144,11 @@ def _other(each: Judged, dialect: Dialect, now: datetime) -> tuple[Any, ...]:
         each.job.id,
         str(outcome.state),
         outcome.error,
-        dialect.time(outcome.due_at),
+        dialect.time(None if each.ends else each.due_at),
         outcome.step,
         outcome.deferrals,
         dialect.time(ended),
-        each.job.trigger == "schedule",
+        each.job.trigger == "schedule" or each.ends,
     )
 
 

@@ -18,8 +18,9 @@ from .gates import Gate
 class Job:
     """A claimed delivery; not frozen because thousands are made every second. Times are seconds since 1970.
 
-    `started` is when its schedule began. `generation` is its endpoint's at the claim; results of an older one
-    are ignored. A ping, which probes an endpoint that has nothing due, is no delivery: its keys are negative.
+    `started` is when its schedule began, `due` the moment it was waiting for. `generation` is its endpoint's
+    at the claim; results of an older one are ignored. A ping, which probes an endpoint that has nothing due,
+    is no delivery: its keys are negative.
     """
 
     id: int
@@ -35,6 +36,7 @@ class Job:
     expires: float | None
     generation: int
     lane: str | None = None
+    due: float | None = None
     trigger: Trigger = "schedule"
     state: str = PENDING
 

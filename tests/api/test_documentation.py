@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,13 @@ from openapi_pydantic.v3.v3_1 import OpenAPI
 from openapi_spec_validator import validate
 
 from tests.api import rows
-from tests.api.client import ROOT, Api
+from tests.api.client import ROOT
 from webhooks_app import event_type, event_types
 from webhooks_app.api import schema
 from webhooks_app.api.errors import CATALOGUE
 from webhooks_app.api.event_hooks import event_hooks
 from webhooks_app.api.urls import urlpatterns as api_urls
-from webhooks_app.api.views import recovery, webhook_verbs
 from webhooks_app.core import envelope
-from webhooks_app.models import Endpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 urlpatterns = [path("", include("webhooks_app.urls"))]
@@ -42,13 +40,6 @@ def document() -> Any:
 
 def operations(document: Any) -> list[Any]:
     return [operation for methods in document["paths"].values() for operation in methods.values()]
-
-
-def routes(document: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield path below the root, method and operation."""
-    for route, methods in document["paths"].items():
-        for method, operation in methods.items():
-            yield route.removeprefix("/v1"), method.upper(), operation
 
 
 def test_it_is_valid_openapi_3_1(document: Any) -> None:
@@ -93,31 +84,6 @@ def test_every_operation_has_examples_that_fit(document: Any) -> None:
                 format_checker=Draft202012Validator.FORMAT_CHECKER,
             )
             assert fits.is_valid(media["example"]), (operation.get("operationId"), where, media["example"])
-
-
-@pytest.mark.django_db
-def test_examples_of_requests_work(
-    api: Callable[..., Api], document: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(webhook_verbs, "test_send", lambda _, endpoint: rows.attempt(endpoint))
-    monkeypatch.setattr(recovery, "resend", lambda _, delivery: rows.attempt(delivery.endpoint))
-    settings.WEBHOOKS = {
-        **settings.WEBHOOKS,
-        "STATIC_HOSTS": {"*.test": ["127.0.0.1"], "*.example.com": ["127.0.0.1"]},
-    }
-    caller = api("tenant:d")
-    for route, method, operation in routes(document):
-        for kind, media in operation.get("requestBody", {}).get("content", {}).items():
-            endpoint = rows.endpoint("d")
-            ids = {
-                "webhooks": endpoint.public_id,
-                "deliveries": rows.delivery(endpoint).public_id,
-                "jobs": rows.job(endpoint).public_id,
-            }
-            where = route.format(id=ids.get(route.split("/")[1], ""))
-            response = caller.send(method, where, media["example"], kind)
-            assert response.status_code < 300, (operation["operationId"], response.content)
-            Endpoint.objects.update(deleted_at=rows.NOW)
 
 
 def test_events_of_the_host_are_webhooks_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,17 @@ def test_every_code_of_an_action_is_in_the_catalogue() -> None:
     assert found <= set(CATALOGUE)
 
 
+def test_every_code_of_the_catalogue_is_used() -> None:
+    modules = [module for module in PACKAGE.rglob("*.py") if module.name != "errors.py"]
+    words = {
+        node.value
+        for module in modules
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert set(CATALOGUE) <= words
+
+
 def test_every_code_of_an_operation_is_in_the_catalogue() -> None:
     views = [pattern.callback.cls for pattern in urlpatterns if hasattr(pattern.callback, "cls")]
     declared: list[tuple[str, Operation]] = [

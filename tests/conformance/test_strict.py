@@ -282,7 +282,22 @@ def test_waiting_used_up_its_window(walk: Walk, caplog: pytest.LogCaptureFixture
     walk.act(lambda: resume(OPERATOR, endpoint))
     late.refresh_from_db()
     assert (late.state, late.attempts, walk.requests) == ("window_exceeded", 0, 0)
-    assert len(endings(caplog.records)) == 1
+    (line,) = endings(caplog.records)
+    assert "after 0 attempts: none (event is 345" in line
+
+
+def test_its_last_error_stays_known(walk: Walk, caplog: pytest.LogCaptureFixture):
+    """Ends: what waited too long after a failure says so with the failure's code."""
+    endpoint = walk.subscribe("strict")
+    walk.consumer.answer(OOPS)
+    (late,) = walk.emit()
+    walk.act(lambda: pause(OPERATOR, endpoint))
+    walk.clock.advance(days=4)
+    walk.act(lambda: resume(OPERATOR, endpoint))
+    late.refresh_from_db()
+    assert (late.state, late.last_error) == ("window_exceeded", "status_5xx")
+    (line,) = endings(caplog.records)
+    assert "ended as window_exceeded after 1 attempts: status_5xx" in line
 
 
 def test_no_attempt_could_be_made(walk: Walk, caplog: pytest.LogCaptureFixture):

@@ -124,7 +124,7 @@ def ended(deliveries: Collection[Ended], now: datetime) -> None:
             endpoint_id,
             each.state,
             each.attempts,
-            each.error,
+            each.error or "none",
             now.timestamp() - each.occurred,
         )
         delivery_ended.send_robust(

@@ -197,14 +197,23 @@ def _end(
     condition, ids = tx.dialect.among("id", sorted(job.id for job in jobs))
     tx.execute(
         f"""UPDATE webhooks_app_delivery SET state = %s, last_error = COALESCE(NULLIF(%s, ''), last_error),
-        finished_at = %s, due_at = NULL, lease_token = NULL, lease_until = NULL WHERE {condition}""",
+        finished_at = %s, due_at = NULL, lease_token = NULL, lease_until = NULL WHERE {condition}
+        RETURNING id, last_error""",
         [str(state), error, tx.dialect.time(now), *ids],
     )
+    errors: dict[int, str] = dict(tx.rows())
     lanes = {(job.endpoint_id, job.lane) for job in jobs if job.lane is not None}
     promote(tx, lanes, now, most=promoted)
     return [
         Ended(
-            job.id, job.endpoint_id, job.event_id, str(state), error, job.attempts, job.occurred, job.created
+            job.id,
+            job.endpoint_id,
+            job.event_id,
+            str(state),
+            errors[job.id],
+            job.attempts,
+            job.occurred,
+            job.created,
         )
         for job in jobs
     ]

@@ -331,6 +331,25 @@ def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
 
 @committed
 @pytest.mark.pg
+def test_a_lost_connection_keeps_no_key(api: Callable[..., Api], monkeypatch: Any) -> None:
+    mine = api()
+
+    def lose(*_: object, **__: object) -> None:
+        connections["default"].connection.close()
+        connections["default"].ensure_connection()
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SELECT 1")
+
+    monkeypatch.setattr(webhooks, "register_endpoint", lose)
+    first = mine.post("/webhooks", WEBHOOK, **KEY)
+    assert (first.status_code, first.json()["code"]) == (503, "unavailable")
+    assert not IdempotencyRecord.objects.exists()
+    monkeypatch.undo()
+    assert mine.post("/webhooks", WEBHOOK, **KEY).status_code == 201
+
+
+@committed
+@pytest.mark.pg
 def test_of_ten_at_once_one_acts(api: Callable[..., Api]) -> None:
     """B141"""
     callers, start = [api()], threading.Barrier(10)

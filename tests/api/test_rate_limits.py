@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import redis
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.http import HttpResponse
@@ -160,6 +161,16 @@ def test_requests_at_once_are_counted_one_by_one() -> None:
     with ThreadPoolExecutor(8) as pool:
         counts = list(pool.map(lambda _: rate_limits._add_one("webhooks:test"), range(200)))
     assert sorted(counts) == list(range(1, 201))
+
+
+def test_redis_counts_for_all(settings: Any, redis_url: str) -> None:
+    settings.CACHES = {
+        "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": redis_url}
+    }
+    with ThreadPoolExecutor(8) as pool:
+        counts = list(pool.map(lambda _: rate_limits._add_one("webhooks:test"), range(200)))
+    assert sorted(counts) == list(range(1, 201))
+    assert 0 < redis.Redis.from_url(redis_url).ttl(cache.make_key("webhooks:test")) <= 120
 
 
 def test_settings(settings: Any) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import Error, IntegrityError, connections, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.encoding import escape_uri_path
@@ -64,11 +64,24 @@ class Claim:
     def settle(self, response: Response) -> None:
         """Keep the answer; forget the key when the request failed without having changed anything."""
         try:
-            if response.status_code >= 400 and not self.changes.committed:
-                self._mine().delete()
-            else:
-                self._mine().update(state=State.COMPLETED, **stored(response, self.operation))
-        except DatabaseError:
+            self._settle(response)
+        except Error:
+            self._settle_anew(response)
+
+    def _settle(self, response: Response) -> None:
+        if response.status_code >= 400 and not self.changes.committed:
+            self._mine().delete()
+        else:
+            self._mine().update(state=State.COMPLETED, **stored(response, self.operation))
+
+    def _settle_anew(self, response: Response) -> None:
+        """Try it on another connection, should the request have lost its own."""
+        connection = connections[conf.current().DATABASE]
+        if not connection.in_atomic_block:
+            connection.close_if_unusable_or_obsolete()
+        try:
+            self._settle(response)
+        except Error:
             # What was done is done; the caller gets the answer all the same.
             logger.exception("the answer to an idempotent request could not be kept")
 

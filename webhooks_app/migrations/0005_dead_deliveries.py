@@ -1,4 +1,4 @@
-"""An index of dead deliveries, built while others read and write."""
+"""Indexes of dead deliveries and of a partner's audit, built while others read and write."""
 
 from django.db import migrations, models
 
@@ -29,6 +29,14 @@ class Migration(migrations.Migration):
                 ),
                 fields=["endpoint", "event"],
                 name="webhooks_delivery_dead",
+            ),
+        ),
+        AddIndex(
+            model_name="auditentry",
+            index=models.Index(
+                condition=models.Q(("partner_id__isnull", False)),
+                fields=["partner_id", "id"],
+                name="webhooks_audit_partner",
             ),
         ),
     ]

@@ -24,6 +24,11 @@ class AuditEntry(models.Model):
         indexes = [
             models.Index(fields=["target_type", "target_id", "id"], name="webhooks_audit_target"),
             models.Index(fields=["tenant_id", "id"], name="webhooks_audit_tenant"),
+            models.Index(
+                fields=["partner_id", "id"],
+                name="webhooks_audit_partner",
+                condition=models.Q(partner_id__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from project.demo.screen import Screen
 from project.demo.waiting import TookTooLong
 
 INTERRUPTED = 130
-ONCE_SECONDS = 50
+ONCE_SECONDS = 70
 LOG_LINES = 15
 
 

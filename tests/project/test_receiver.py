@@ -48,7 +48,8 @@ def receiver(tmp_path: Path, authority: trustme.CA, seen: list[Arrival]) -> Iter
     """A receiver that knows one customer."""
     certificate = tmp_path / "customers.pem"
     authority.issue_cert(HOST).private_key_and_cert_chain_pem.write_to_path(str(certificate))
-    made = Receiver(free_ports(0)[1], certificate, seen.append)
+    _, port, dead_port = free_ports(0)
+    made = Receiver(port, dead_port, certificate, seen.append)
     made.secrets[HOST] = SECRET
     made.start()
     yield made
@@ -74,12 +75,34 @@ def test_another_secret_host_or_no_signature_is_refused(receiver: Receiver) -> N
 
 
 def test_a_broken_customer_refuses_each_message_twice(receiver: Receiver) -> None:
-    receiver.refusals[HOST] = 2
+    receiver.behave(HOST, refusals=2)
     for event in ("evt_1", "evt_2"):
         answers = [
             receiver.handle(HOST, headers(number=each, event=event), BODY.encode()) for each in (1, 2, 3)
         ]
         assert answers == [503, 503, 200]
+
+
+def test_one_that_stumbles_refuses_the_first_request_only(receiver: Receiver) -> None:
+    receiver.behave(HOST, stumbles=1)
+    answers = [receiver.handle(HOST, headers(event=each), BODY.encode()) for each in ("evt_1", "evt_2")]
+    assert answers == [503, 200]
+
+
+def test_one_that_broke_down_refuses_until_it_is_mended(receiver: Receiver, seen: list[Arrival]) -> None:
+    receiver.break_down(HOST)
+    answers = [receiver.handle(HOST, headers(), BODY.encode()) for _ in range(2)]
+    receiver.mend(HOST)
+    answers += [receiver.handle(HOST, headers(), BODY.encode()) for _ in range(2)]
+    assert answers == [503, 503, 200, 200]
+    assert [each.comeback for each in seen] == [False, False, True, False]
+
+
+def test_nobody_answers_at_the_dead_port_until_it_is_switched_on(receiver: Receiver) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", receiver.dead_port), timeout=5)
+    receiver.switch_on()
+    socket.create_connection(("127.0.0.1", receiver.dead_port), timeout=5).close()
 
 
 def test_it_listens_on_loopback_with_its_certificate(receiver: Receiver, authority: trustme.CA) -> None:

@@ -11,6 +11,7 @@ from webhooks_app import beat_schedule, tasks
 from webhooks_app.actions import job_relay
 from webhooks_app.actions.bulk_retry import bulk_retry
 from webhooks_app.actions.job_relay import run_slice
+from webhooks_app.actions.run_jobs import run_jobs
 from webhooks_app.core.states import EXHAUSTED
 from webhooks_app.models import Job, PipelineLock
 
@@ -65,6 +66,23 @@ def test_a_relay_that_was_lost_is_begun_anew_after_some_seconds_and_the_old_one_
     monkeypatch.setattr(job_relay.clock, "db_now", lambda alias: later + timedelta(seconds=2))
     assert run_slice(None) is not None
     assert run_slice(lost) is None
+
+
+def test_a_job_that_is_begun_while_the_relay_ends_is_not_left_to_beat(job, monkeypatch):
+    def all_but_the_last_moment(*, max_seconds):
+        monkeypatch.undo()
+        assert not run_jobs()
+        bulk_retry(OPERATOR)
+        # Its own message finds the relay taken.
+        assert run_slice(None) is None
+        return False
+
+    monkeypatch.setattr(job_relay, "run_jobs", all_but_the_last_moment)
+    baton = run_slice(None)
+    assert baton is not None
+    assert run_slice(baton) is None
+    assert not Job.objects.exclude(state="succeeded").exists()
+    assert PipelineLock.objects.get(name="jobs").value == 0
 
 
 @pytest.mark.parametrize("queue", [None, "webhooks.bulk"])

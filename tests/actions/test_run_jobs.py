@@ -1,6 +1,7 @@
 """The worker of jobs: exact after a crash, one worker a job, turns between owners, cancelling."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.db import OperationalError
@@ -19,6 +20,8 @@ from webhooks_app.actions.scope import get_job
 from webhooks_app.core.states import EXHAUSTED, PENDING
 from webhooks_app.exceptions import Conflict, NotFound, PermissionDenied
 from webhooks_app.models import AuditEntry, Delivery, Endpoint, Job
+from webhooks_app.pipeline import doorbell
+from webhooks_app.pipeline.hints import Hints
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +56,8 @@ def test_a_job_is_done_in_batches():
     job = recovery(endpoint_with_dead(8))
     assert counts(job) == ("queued", 8, 0, 0)
     assert counts(one_batch(job)) == ("running", 8, 3, 0)
-    assert (queued(), job.claimed_until) == (3, None)
+    assert queued() == 3
+    assert job.started_at < job.claimed_until <= timezone.now()
     assert counts(one_batch(job)) == ("running", 8, 6, 0)
     assert counts(finished(job)) == ("succeeded", 8, 8, 0)
     assert job.created_at <= job.started_at <= job.finished_at
@@ -97,6 +101,21 @@ def test_a_worker_that_wakes_up_late_writes_nothing(monkeypatch):
     assert take_turn("default", job.pk)
     assert queued() == 3
     assert counts(finished(job)) == ("succeeded", 8, 8, 0)
+
+
+def test_a_worker_is_rung_for_when_the_job_is_committed(django_capture_on_commit_callbacks, rung):
+    row = endpoint_with_dead(2)
+    with django_capture_on_commit_callbacks(execute=True):
+        recovery(row)
+        assert not any(hints.jobs for hints in rung)
+    assert [hints.jobs for hints in rung] == [True]
+
+
+@pytest.fixture
+def rung(monkeypatch) -> list[Hints]:
+    hints: list[Hints] = []
+    monkeypatch.setattr(doorbell, "bell", lambda: SimpleNamespace(ring=hints.append))
+    return hints
 
 
 def test_owners_take_turns_whoever_has_more_jobs(monkeypatch):

@@ -57,6 +57,16 @@ def test_a_worker_that_dies_in_a_job_loses_nothing(stage):
     check(stage.receiver.posts, events, endpoints=1)
 
 
+def test_a_job_waits_for_no_beat(stage):
+    row, events = missed(stage)
+    stage.worker(concurrency=1)
+    stage.until(lambda: fanned_out(stage), 20, "the events are fanned out")
+    job = begin(stage, row)
+    stage.until(lambda: state(stage, job)[0] == "succeeded", 20, "the job ends")
+    stage.settle(30)
+    check(stage.receiver.posts, events, endpoints=1)
+
+
 def test_without_celery(stage):
     row, events = missed(stage)
     run_command(stage)

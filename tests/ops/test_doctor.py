@@ -18,7 +18,8 @@ from django.utils import timezone
 from tests.actions.builders import OPERATOR, leased, make_delivery, make_endpoint, make_event
 from tests.management.calling import run
 from webhooks_app.actions.disable import disable
-from webhooks_app.models import EndpointSecret, EndpointState, OutboxEntry, PipelineLock
+from webhooks_app.ids import new_id
+from webhooks_app.models import EndpointSecret, EndpointState, Job, OutboxEntry, PipelineLock
 from webhooks_app.net import resolver
 from webhooks_app.ops.doctor import Finding, Level, database, examine, surroundings
 from webhooks_app.pipeline import clock, queue
@@ -51,7 +52,7 @@ def test_a_healthy_installation():
     findings = list(examine())
     assert {finding.level for finding in findings} == {Level.OK}
     subjects = ["settings", "database default", "broker", "master keys", "clock", "DNS", "guard"]
-    subjects += ["outbox default", "tick", "deliveries", "webhooks"]
+    subjects += ["outbox default", "tick", "deliveries", "jobs", "webhooks"]
     assert list(dict.fromkeys(finding.subject for finding in findings)) == subjects
 
 
@@ -300,6 +301,40 @@ def test_nothing_is_overdue():
 def test_a_tick_of_long_ago():
     PipelineLock.objects.update(value=int(time.time()) - 3600)
     assert worst("tick").level is Level.FAILED
+
+
+def make_job(*, age: float, **values: Any) -> Job:
+    begun = timezone.now() - timedelta(minutes=age)
+    return Job.objects.create(public_id=new_id("job"), kind=Job.Kind.RECOVER, created_at=begun, **values)
+
+
+@pytest.mark.parametrize(
+    ("ages", "level"),
+    [
+        ({"age": 1}, Level.OK),
+        ({"age": 4}, Level.FAILED),
+        ({"age": 60, "state": "running", "claimed": 1}, Level.OK),
+        ({"age": 60, "state": "running", "claimed": 4}, Level.FAILED),
+        ({"age": 60, "state": "succeeded"}, Level.OK),
+    ],
+)
+def test_a_job_that_stands_still(ages, level, network):
+    network(BULK_QUEUE_NAME="webhooks.bulk")
+    values = dict(ages)
+    claimed = values.pop("claimed", None)
+    moved = claimed and timezone.now() - timedelta(minutes=claimed)
+    make_job(**values, claimed_until=moved)
+    (finding,) = of("jobs")
+    assert finding.level is level
+    assert ("webhooks.bulk" in finding.fix) == (level is Level.FAILED)
+
+
+@pytest.mark.parametrize("sign", [{"state": "succeeded"}, {"state": "running"}])
+def test_jobs_wait_for_others_that_move(sign):
+    make_job(age=60)
+    column = "finished_at" if sign["state"] == "succeeded" else "claimed_until"
+    make_job(age=50, **sign, **{column: timezone.now()})
+    assert [finding.level for finding in of("jobs")] == [Level.OK]
 
 
 def test_webhooks_that_failed():

@@ -14,6 +14,8 @@ from kombu.exceptions import OperationalError
 
 from tests.celeryapp import app
 from webhooks_app import beat_schedule
+from webhooks_app.actions.actor import operator
+from webhooks_app.actions.bulk_retry import bulk_retry
 from webhooks_app.destinations import https
 from webhooks_app.events import emit
 from webhooks_app.models import Delivery
@@ -25,9 +27,11 @@ from .factories import EndpointFactory, emit_for
 from .receiver import OK, Receiver, reply
 
 
-def hints(*endpoint_ids: int, fan_out: bool = False, later: dict[int, float] | None = None) -> Hints:
+def hints(
+    *endpoint_ids: int, fan_out: bool = False, later: dict[int, float] | None = None, jobs: bool = False
+) -> Hints:
     made = Hints()
-    made.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later)
+    made.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later, jobs=jobs)
     return made
 
 
@@ -55,6 +59,19 @@ def test_messages_name_the_task_and_carry_pointers_only(messages: Callable[[], l
     assert json.loads(deliver.body)[0] == [list(range(10**12, 10**12 + 100))]
     assert len(deliver.body) < 2_000
     assert fan_out.headers["ignore_result"]
+
+
+@pytest.mark.parametrize("bulk", [None, "webhooks.bulk"])
+def test_jobs_are_one_message_in_the_bulk_queue(
+    bulk: str | None, configure: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    configure(BULK_QUEUE_NAME=bulk)
+    sent: list[tuple[str, Any, Any]] = []
+    monkeypatch.setattr(
+        type(app), "send_task", lambda _, name, args, **to: sent.append((name, args, to["queue"]))
+    )
+    queue.CeleryQueue().publish(hints(jobs=True))
+    assert sent == [("webhooks_app.run_jobs", (), bulk or "webhooks")]
 
 
 def test_a_hundred_endpoints_a_message(messages: Callable[[], list[Any]]):
@@ -155,9 +172,12 @@ def test_the_hosts_periodic_tasks(other_app: celery.Celery):
 
 
 def test_merging_forgets_nothing():
-    both = hints(1, 2, later={5: 1.0})
+    both = hints(1, 2, later={5: 1.0}, jobs=True)
     both.merge(hints(2, 3, fan_out=True, later={6: 2.0}))
     assert (both.fan_out, list(both.endpoint_ids), both.later) == (True, [1, 2, 3], {5: 1.0, 6: 2.0})
+    assert both.jobs
+    assert hints(jobs=True)
+    assert hints(later={1: 1.0})
     assert not Hints()
 
 
@@ -197,6 +217,21 @@ def test_inline_from_two_threads(receiver: Receiver):
     in_threads(write, write)
     assert Delivery.objects.filter(state="delivered").count() == 20
     assert len(set(receiver.ids())) == 20
+
+
+@committed
+@pytest.mark.usefixtures("inline")
+def test_inline_jobs_are_done_and_what_they_queue_is_sent_when_the_commit_returns(receiver: Receiver):
+    endpoint = EndpointFactory(policy_overrides={"waits": []})
+    receiver.script(endpoint, reply(500))
+    emit_for(endpoint)
+    assert Delivery.objects.get().state == "exhausted"
+    with transaction.atomic():
+        job = bulk_retry(operator("command", "test"))
+        assert len(receiver.requests) == 1
+    job.refresh_from_db()
+    assert (job.state, job.done) == ("succeeded", 1)
+    assert Delivery.objects.get().state == "delivered"
 
 
 @committed
@@ -241,6 +276,15 @@ def test_one_process_runs_it_all(
     assert ended == [True]
     assert len(receiver.requests) == 4
     check_books()
+
+
+def test_a_job_wakes_whoever_does_jobs_in_this_process():
+    rung = threading.Event()
+    box = local.LocalQueue(object(), rung)  # type: ignore[arg-type]
+    box.publish(hints())
+    assert not rung.is_set()
+    box.publish(hints(jobs=True))
+    assert rung.is_set()
 
 
 @pytest.mark.django_db

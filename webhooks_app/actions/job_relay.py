@@ -6,7 +6,7 @@ from .. import conf
 from ..models import Job, PipelineLock
 from ..pipeline import clock
 from .jobs import OPEN
-from .run_jobs import run_jobs
+from .run_jobs import is_left, run_jobs
 
 LOCK = "jobs"
 # Seconds; few, for a worker's process takes no other task meanwhile.
@@ -32,7 +32,8 @@ def run_slice(baton: int | None) -> int | None:
         return taken
     # Nothing is left, or workers that died hold it: the next call begins a new relay.
     _locks(alias).filter(value=taken).update(value=0)
-    return None
+    # A job that was begun meanwhile has found the relay taken.
+    return _take(alias, None) if is_left(alias) else None
 
 
 def _take(alias: str, baton: int | None) -> int | None:

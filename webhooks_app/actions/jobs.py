@@ -11,7 +11,7 @@ from .. import conf
 from ..exceptions import Conflict, InvalidRequest
 from ..ids import new_id
 from ..models import Endpoint, Job
-from ..pipeline import clock
+from ..pipeline import clock, doorbell
 from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .scope import get_job
@@ -47,7 +47,7 @@ def cancel_job(actor: Actor, job: Job) -> Job:
 
 def unclaimed(now: datetime) -> Q:
     """Return the condition that no worker is at the job at `now`."""
-    return Q(claimed_until__isnull=True) | Q(claimed_until__lt=now)
+    return Q(claimed_until__isnull=True) | Q(claimed_until__lte=now)
 
 
 def check_total(total: int, path: str) -> None:
@@ -65,7 +65,7 @@ def begin(
     params: Mapping[str, Any],
     action: str,
 ) -> Job:
-    """Write the row of a job and its audit.
+    """Write the row of a job and its audit; the commit rings for a worker.
 
     Args:
         endpoint: the job is about; None: about whatever the actor can see.
@@ -90,6 +90,7 @@ def begin(
         )
         details = {"job": job.public_id, "total": total}
         audit.record(actor, action, endpoint or job, details=details, now=now)
+        doorbell.ring_on_commit(alias, jobs=True)
     return job
 
 

@@ -67,6 +67,11 @@ def _turns(alias: str) -> list[int]:
     return list(first.values())
 
 
+def is_left(alias: str) -> bool:
+    """Return whether there are open jobs that nobody is working on."""
+    return bool(_turns(alias))
+
+
 def take_turn(alias: str, job_id: int) -> bool:
     """Claim a job and do one batch of it; return whether it was free and open."""
     job = _claimed(alias, job_id)

@@ -139,18 +139,25 @@ def ring(
     later: Mapping[int, float] | None = None,
     slow: Iterable[int] = (),
     neglected: Iterable[int] = (),
+    jobs: bool = False,
 ) -> None:
     """Publish hints soon; see `Hints`. `later` maps endpoints to seconds."""
     hints = Hints()
-    hints.add(fan_out=fan_out, endpoint_ids=endpoint_ids, later=later, slow=slow, neglected=neglected)
+    hints.add(
+        fan_out=fan_out, endpoint_ids=endpoint_ids, later=later, slow=slow, neglected=neglected, jobs=jobs
+    )
     if hints:
         bell().ring(hints)
 
 
-def ring_on_commit(alias: str, *, fan_out: bool = False, endpoint_ids: Iterable[int] = ()) -> None:
+def ring_on_commit(
+    alias: str, *, fan_out: bool = False, endpoint_ids: Iterable[int] = (), jobs: bool = False
+) -> None:
     """Publish hints when the transaction on `alias` commits; at once when there is none."""
     ids = tuple(endpoint_ids)
-    transaction.on_commit(lambda: ring(fan_out=fan_out, endpoint_ids=ids), using=alias, robust=True)
+    transaction.on_commit(
+        lambda: ring(fan_out=fan_out, endpoint_ids=ids, jobs=jobs), using=alias, robust=True
+    )
 
 
 def _flush_at_exit() -> None:

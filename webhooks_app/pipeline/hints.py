@@ -10,7 +10,7 @@ WAKE_SIZE = 100
 
 @dataclass(slots=True)
 class Hints:
-    """Wakes not yet published, merged: one fan-out, endpoints to look at now or later.
+    """Wakes not yet published, merged: one fan-out, endpoints to look at now or later, recovery jobs.
 
     `slow` ones are for the queue of slow endpoints; `neglected` ones are to be served by whoever looks, even
     if they are slow, because nobody came after an earlier wake.
@@ -21,14 +21,15 @@ class Hints:
     later: dict[int, float] = field(default_factory=dict)
     slow: dict[int, None] = field(default_factory=dict)
     neglected: dict[int, None] = field(default_factory=dict)
+    jobs: bool = False
 
     def __bool__(self) -> bool:
-        return self.fan_out or any((self.endpoint_ids, self.later, self.slow, self.neglected))
+        return self.is_for_now or bool(self.later)
 
     @property
     def is_for_now(self) -> bool:
         """Whether something asks to be done at once."""
-        return self.fan_out or any((self.endpoint_ids, self.slow, self.neglected))
+        return any((self.fan_out, self.endpoint_ids, self.slow, self.neglected, self.jobs))
 
     def add(
         self,
@@ -38,9 +39,11 @@ class Hints:
         later: Mapping[int, float] | None = None,
         slow: Iterable[int] = (),
         neglected: Iterable[int] = (),
+        jobs: bool = False,
     ) -> None:
         """Merge more hints; above MAX_WAITING they are dropped, and the tick finds what they meant."""
         self.fan_out = self.fan_out or fan_out
+        self.jobs = self.jobs or jobs
         if len(self.endpoint_ids) < MAX_WAITING:
             self.endpoint_ids.update(dict.fromkeys(endpoint_ids))
         if len(self.slow) + len(self.neglected) < MAX_WAITING:
@@ -58,6 +61,7 @@ class Hints:
             later=other.later,
             slow=other.slow,
             neglected=other.neglected,
+            jobs=other.jobs,
         )
 
     def wakes(self) -> Iterator[tuple[list[int], float | None]]:

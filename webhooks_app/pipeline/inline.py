@@ -1,5 +1,9 @@
 """The path without threads: every step in the caller's, one after another. For tests and small scripts."""
 
+from collections.abc import Callable
+
+from django.utils.module_loading import import_string
+
 from ..conf import current
 from . import announce, doorbell, tick
 from .batch import Batch, contents_of, prepare
@@ -10,6 +14,8 @@ from .sending import Configs
 from .work import Lease
 
 ROOM = 1_000
+# By its name, as tasks are sent: actions lie above the path.
+JOBS = "webhooks_app.actions.run_jobs.run_jobs"
 
 
 def fan_out() -> None:
@@ -46,3 +52,10 @@ def _send(alias: str, claim: Lease, configs: Configs) -> int:
 def tick_once() -> None:
     """Look for what is due and wake it."""
     tick.wake(tick.look(current().DATABASE))
+
+
+def run_jobs() -> None:
+    """Do every job of recovery that is open."""
+    work: Callable[[], bool] = import_string(JOBS)
+    while work():
+        pass

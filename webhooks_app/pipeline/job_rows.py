@@ -43,11 +43,11 @@ def hold(tx: Tx, job_id: int, *, claimed_until: datetime, cursor: int) -> Held:
 
 
 def move_on(tx: Tx, held: Held, *, cursor: int, done: int, skipped: int) -> None:
-    """Note how far the job is, and let whoever comes next have it."""
+    """Note how far the job is and when it got there, and let whoever comes next have it."""
     tx.execute(
-        """UPDATE webhooks_app_job SET cursor = %s, done = %s, skipped = %s, claimed_until = NULL
+        """UPDATE webhooks_app_job SET cursor = %s, done = %s, skipped = %s, claimed_until = %s
         WHERE id = %s""",
-        [cursor, held.done + done, held.skipped + skipped, held.id],
+        [cursor, held.done + done, held.skipped + skipped, tx.dialect.time(held.now), held.id],
     )
 
 

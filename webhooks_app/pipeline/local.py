@@ -14,15 +14,21 @@ DRAIN_SECONDS = 65.0
 
 
 class LocalQueue:
-    """Hands hints to this process's engine; later ones wait in a heap that `due` empties."""
+    """Hands hints to this process's engine; later ones wait in a heap that `due` empties.
 
-    def __init__(self, pump: Engine) -> None:
+    `jobs` is set when there are jobs to do, which is no work for the engine.
+    """
+
+    def __init__(self, pump: Engine, jobs: threading.Event | None = None) -> None:
         self._engine = pump
+        self._jobs = jobs or threading.Event()
         self._lock = threading.Lock()
         self._later: list[tuple[float, tuple[int, ...]]] = []
 
     def publish(self, hints: Hints) -> None:
         """Turn hints into tickets."""
+        if hints.jobs:
+            self._jobs.set()
         if hints.fan_out:
             self._engine.submit(FanOut())
         for ids, _ in hints.slow_wakes():
@@ -42,15 +48,16 @@ class LocalQueue:
                 self._engine.submit(Deliver(list(heapq.heappop(self._later)[1])))
 
 
-def run(stop: threading.Event, *, interval: float) -> bool:
+def run(stop: threading.Event, *, interval: float, jobs: threading.Event | None = None) -> bool:
     """Fan out, deliver and tick until `stop` is set; returns whether everything open was recorded.
 
     Args:
         stop: set it to end; open requests are waited for.
         interval: seconds between two looks at the outbox.
+        jobs: is set when this process has begun a job; who does it is the caller's business.
     """
     pump = engine()
-    queue = LocalQueue(pump)
+    queue = LocalQueue(pump, jobs)
     doorbell.install(queue)
     next_tick = 0.0
     while not stop.is_set():

@@ -38,7 +38,7 @@ class CeleryQueue:
         self._producer: Any = None
 
     def publish(self, hints: Hints) -> None:
-        """Send one message for the fan-out and one per hundred endpoints."""
+        """Send one message for the fan-out, one for the jobs, and one per hundred endpoints."""
         try:
             if hints.fan_out:
                 self._send(FAN_OUT, ())
@@ -46,6 +46,8 @@ class CeleryQueue:
                 self._send(DELIVER, (ids,), countdown)
             for ids, elsewhere in hints.slow_wakes():
                 self._send(DELIVER, (ids, True), queue=current().SLOW_QUEUE_NAME if elsewhere else None)
+            if hints.jobs:
+                self._send(RUN_JOBS, (), queue=current().BULK_QUEUE_NAME)
         except Exception:
             self.close()
             raise
@@ -140,6 +142,8 @@ class InlineQueue:
 
         while self._waiting.is_for_now:
             hints, self._waiting = self._waiting, Hints()
+            if hints.jobs:
+                inline.run_jobs()
             if hints.fan_out:
                 inline.fan_out()
             for ids, countdown in hints.wakes():

@@ -40,15 +40,19 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        threading.Thread(target=_run_jobs, args=(stop,), name="webhooks-jobs", daemon=True).start()
+        jobs = threading.Event()
+        threading.Thread(target=_run_jobs, args=(stop, jobs), name="webhooks-jobs", daemon=True).start()
         threading.Thread(target=_prune_hourly, args=(stop,), name="webhooks-prune", daemon=True).start()
         self.stderr.write("Delivering webhooks; stop with Ctrl-C or SIGTERM.")
-        if not local.run(stop, interval=interval):
+        if not local.run(stop, interval=interval, jobs=jobs):
             raise CommandError("some requests were not recorded in time; they are sent again")
 
 
-def _run_jobs(stop: threading.Event) -> None:
-    while not stop.wait(JOBS_EVERY):
+def _run_jobs(stop: threading.Event, rung: threading.Event) -> None:
+    """Do jobs as soon as one is rung for; those that other processes begin are looked for."""
+    while not stop.is_set():
+        rung.wait(JOBS_EVERY)
+        rung.clear()
         try:
             run_jobs(stopping=stop.is_set)
         except Exception:  # whatever it is, the deliveries go on and the next look tries again

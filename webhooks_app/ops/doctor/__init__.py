@@ -24,6 +24,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("outbox", flow.check_set_aside),
     ("tick", flow.check_tick),
     ("deliveries", flow.check_due),
+    ("jobs", flow.check_jobs),
     ("webhooks", flow.check_endpoints),
 )
 

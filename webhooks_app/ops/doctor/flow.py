@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import F, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery
 
 from ...conf import current
 from ...core.states import PENDING
-from ...models import Delivery, Endpoint, EndpointState, OutboxEntry, PipelineLock
+from ...models import Delivery, Endpoint, EndpointState, Job, OutboxEntry, PipelineLock
 from ...pipeline import clock, tick
 from .database import aliases
 from .finding import Finding, failed, ok, warning
@@ -16,6 +16,8 @@ WAIT_WARNING = timedelta(seconds=30)
 WAIT_FAILURE = timedelta(minutes=5)
 # Twelve ticks at their interval of five seconds.
 TICK_FAILURE = timedelta(seconds=60)
+# A job whose worker died stands still for a minute.
+JOBS_FAILURE = timedelta(minutes=3)
 
 _WORKERS = "Start the workers: celery worker on the queue of QUEUE_NAME and celery beat; or webhooks_run."
 
@@ -96,6 +98,23 @@ def check_tick() -> Iterator[Finding]:
     age = clock.db_now(alias) - datetime.fromtimestamp(seen, UTC)
     message = f"last seen {max(0.0, age.total_seconds()):.0f} s ago"
     yield failed("tick", message, _WORKERS) if age > TICK_FAILURE else ok("tick", message)
+
+
+def check_jobs() -> Iterator[Finding]:
+    """Tell for how long no job has moved. They take turns: where somebody works on one, all of them move."""
+    settings = current()
+    jobs = Job.objects.using(settings.DATABASE)
+    is_open = jobs.filter(state__in=[Job.State.QUEUED, Job.State.RUNNING])
+    found = is_open.aggregate(count=Count("pk"), first=Min("created_at"), claimed=Max("claimed_until"))
+    if not found["count"]:
+        yield ok("jobs", "none is open")
+        return
+    signs = (found["first"], found["claimed"], jobs.aggregate(last=Max("finished_at"))["last"])
+    still = clock.db_now(settings.DATABASE) - max(sign for sign in signs if sign is not None)
+    message = f"{found['count']} are open, and none has moved for {max(0.0, still.total_seconds()):.0f} s"
+    queue = settings.BULK_QUEUE_NAME or settings.QUEUE_NAME
+    fix = f"Start a celery worker on the queue {queue}, and celery beat; or webhooks_run."
+    yield failed("jobs", message, fix) if still > JOBS_FAILURE else ok("jobs", message)
 
 
 def check_endpoints() -> Iterator[Finding]:

@@ -14,7 +14,7 @@ import pytest
 from tests.actions.builders import OPERATOR
 from tests.conformance.consumer import Consumer
 from tests.conformance.driving import now
-from tests.conformance.walking import OK, OOPS, Walk, attempts_of, busy, endings, planned
+from tests.conformance.walking import OK, OOPS, Walk, attempts_of, busy, endings, planned, states, told
 from tests.net.servers import Server, answers, black_holes, drips, hangs, pours, reply
 from webhooks_app.actions.pause import pause
 from webhooks_app.actions.resume import resume
@@ -234,6 +234,35 @@ def test_an_endpoints_own_time_to_live(walk: Walk, policy: str):
     walk.play(delivery)
     assert delivery.state == ("exhausted" if policy == "quick" else "expired")
     assert (attempts_of(delivery)[-1].created_at - delivery.created_at).total_seconds() < 100
+
+
+def test_an_endpoints_own_breaker(walk: Walk, policy: str):
+    """Breaker: any policy may be given one; what it holds arrives when the receiver is well again."""
+    own = {"failures": 5, "open_seconds": 10, "probe_seconds": 10, "probes": 1, "probes_to_half_open": 0}
+    plain(walk, policy, breaker=own, waits=[3600])
+    walk.consumer.always = OOPS
+    walk.emit(5)
+    assert walk.breaker == "open"
+    walk.consumer.always = OK
+    held = walk.emit(6)
+    walk.wait(seconds=8)
+    assert walk.requests == 5
+    walk.wait(seconds=3)
+    assert (walk.breaker, states(held)) == ("closed", ["delivered"] * 6)
+
+
+def test_an_endpoints_own_disabling(walk: Walk, policy: str):
+    """Auto-disable: any policy may be given a rule, with warnings at shares of the way."""
+    rule = {"failures": 4, "span": 100, "start_within": None, "start_span": 0, "warnings": [0.5]}
+    plain(walk, policy, waits=[], auto_disable=rule)
+    walk.consumer.always = OOPS
+    seen = []
+    for seconds in (0, 49, 2, 48, 2):
+        walk.clock.advance(seconds=seconds)
+        walk.emit()
+        seen.append((len(told("webhook.warning")), walk.state.enabled))
+    assert seen == [(0, True), (0, True), (1, True), (1, True), (1, False)]
+    assert walk.state.disabled_reason == "failing"
 
 
 @pytest.mark.parametrize("status", ["200 OK", "500 Oops", "410 Gone"])

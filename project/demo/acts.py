@@ -82,7 +82,5 @@ def comeback(scene: Scene) -> None:
     scene.receiver.switch_on()
     scene.story.out_of_reach.remove(CEDAR.host)
     job = scene.client.recover(scene.webhooks[CEDAR.host], scene.began)
-    scene.screen.say(
-        f"  {job['total']} message is missing; the API makes a job of it, and jobs begin within 5 seconds"
-    )
+    scene.screen.say(f"  {job['total']} message is missing; the API begins a job that sends it again")
     scene.watch()

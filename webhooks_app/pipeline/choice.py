@@ -77,6 +77,9 @@ def choose(
     choice.more |= found.parked
     if alone := _suspects(choice.units):
         others = taken | passed_over
+        for unit in choice.units:
+            if unit is not alone[0]:
+                buckets.put_back(unit)
         choice.units = alone[:1]
         choice.more |= others
     elif sum(map(len, choice.units)) >= BATCH_IN_ALL:
@@ -124,14 +127,24 @@ def _fit(
         if left <= 0 or senders <= 0 or (careful and cautious <= 0):
             choice.more.add(key)
             continue
-        taken = unit[:left]
-        if buckets and not (taken := buckets.take(taken)):
-            choice.rated[key] = buckets.wait(key)
+        taken = _afford(choice, unit[:left], buckets) if buckets else unit[:left]
+        if not taken:
             continue
         choice.units.append(taken)
         left -= len(taken)
         senders -= 1
         cautious -= careful
+
+
+def _afford(choice: Choice, unit: Unit, buckets: Buckets) -> Unit:
+    """Return as much of the unit as there are tokens for; who lacks some waits for the next."""
+    key = unit[0].endpoint_id
+    if key in choice.rated:
+        return ()
+    taken = buckets.take(unit)
+    if len(taken) < len(unit):
+        choice.rated[key] = buckets.wait(key)
+    return taken
 
 
 def _suspects(units: Sequence[Unit]) -> list[Unit]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, cycle, islice, pairwise
 from typing import TypeVar
 
 from ..core.breaker import Admission, BreakerFacts, admits
@@ -19,6 +19,8 @@ BATCH_IN_ALL = 200
 CAUTIOUS_WINDOW = SLOW_WINDOW + 1
 # Live work may take 70 % of a grant, retries are sure of 20 %, bulk of 10 %; unused shares pass on.
 SHARES = (7, 2, 1)
+# So spread over any ten places, that who is cut short, for lack of tokens, is cut fairly.
+ROUND = (0, 0, 1, 0, 0, 2, 0, 1, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +107,27 @@ def share(size: int, by_priority: Sequence[Sequence[T]], turn: float) -> list[T]
     """Pick at most `size` of the candidates (live, retry, bulk), each priority sure of its share.
 
     `turn` in [0, 1) says who gets the places that shares divide: taken at random, even those of an endpoint
-    with a single place go round.
+    with a single place go round. Who takes only the first few of what is picked keeps the shares too.
     """
-    if sum(map(len, by_priority)) <= size:
-        return [item for items in by_priority for item in items]
-    weights = [weight if items else 0 for weight, items in zip(SHARES, by_priority, strict=True)]
+    if sum(map(bool, by_priority)) <= 1:
+        return [item for items in by_priority for item in items[:size]]
+    counts = _counts(size, [len(items) for items in by_priority], turn)
+    picked = [iter(items[:count]) for items, count in zip(by_priority, counts, strict=True)]
+    first = int(turn * len(ROUND))
+    places = cycle((*ROUND[first:], *ROUND[:first]))
+    drawn = chain.from_iterable(islice(picked[priority], 1) for priority in places)
+    return list(islice(drawn, sum(counts)))
+
+
+def _counts(size: int, lengths: Sequence[int], turn: float) -> list[int]:
+    if sum(lengths) <= size:
+        return list(lengths)
+    weights = [weight if length else 0 for weight, length in zip(SHARES, lengths, strict=True)]
     edges = [int(turn + size * upto / sum(weights)) for upto in accumulate(weights, initial=0)]
-    counts = [high - low for low, high in pairwise(edges)]
-    picked = [item for items, count in zip(by_priority, counts, strict=True) for item in items[:count]]
-    rest = [item for items, count in zip(by_priority, counts, strict=True) for item in items[count:]]
-    return (picked + rest)[:size]
+    counts = [min(length, high - low) for length, (low, high) in zip(lengths, pairwise(edges), strict=True)]
+    for priority, length in enumerate(lengths):
+        counts[priority] += min(length - counts[priority], size - sum(counts))
+    return counts
 
 
 def take_turns(queues: Sequence[Sequence[T]], size: int) -> list[T]:

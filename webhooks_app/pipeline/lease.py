@@ -56,7 +56,7 @@ def _lease(tx: Tx, ids: list[int], room: Room, *, divert: bool) -> Lease:
     buckets = read_buckets(tx, [by_id[key] for key in allowed], now)
     turn = claim.token.int % 1000 / 1000
     choice = choose(allowed, found, by_id, buckets, room=room, now=now, turn=turn)
-    save_buckets(tx, buckets, now)
+    save_buckets(tx, buckets)
     claim.ended = (*ended, *found.late)
     claim.more = frozenset(choice.more | unfinished | {each.endpoint_id for each in found.late})
     _claim(tx, claim, choice.units, now)
@@ -72,6 +72,8 @@ def _claim(tx: Tx, claim: Lease, units: Sequence[Unit], now: datetime) -> None:
     jobs = [job for unit in units for job in unit if not job.is_ping]
     mark(tx, jobs, token=claim.token, until=claim.until, now=now)
     claim.lost = tuple(unit[0] for unit in units if unit[0].lapses >= LOST_AT)
+    for job in claim.lost:
+        job.trigger = "schedule"  # nothing is sent, so it probes nobody; and it must not go on for ever
     claim.units = tuple(unit for unit in units if unit[0].lapses < LOST_AT)
     claim.news = begin_probes(tx, claim.units, claim.gates, token=claim.token, until=claim.until, now=now)
     note_changes(tx, claim.news, now)

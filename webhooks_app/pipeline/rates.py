@@ -4,6 +4,7 @@ Whoever claims deliveries takes their tokens in the same transaction; what is re
 back. The buckets of tenants and hosts are rows of their own, locked by key after the state rows.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,24 +28,45 @@ def resolve_rate(text: str) -> Rate | None:
         return None
 
 
+# RFC 3986 §3.2: the authority ends at "/", "?" or "#"; a literal IPv6 address stands in brackets.
+_HOST = re.compile(r"^[^:]*://(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^:/?#]*)")
+
+
 def host_of(url: str) -> str:
     """Return the host of a stored URL, in lower case."""
-    authority = url.partition("://")[2].partition("/")[0].partition("?")[0]
-    return authority.rpartition("@")[2].partition(":")[0].lower().rstrip(".")
+    match = _HOST.match(url)
+    return match[1].lower().rstrip(".") if match else ""
 
 
 @dataclass(slots=True)
 class Bucket:
-    """The tokens there are now, and how many were taken."""
+    """The tokens there are `at` the present moment, how many were taken, and who waits for the next ones."""
 
     rate: Rate
     tokens: float
+    at: datetime
     taken: int = 0
+    waiting: int = 0
 
     @property
     def left(self) -> int:
         """Whole tokens left."""
         return int(self.tokens + 1e-9) - self.taken
+
+    def wait(self) -> float:
+        """Return the seconds until there is a token for one more who waits."""
+        seconds = wait_for_one(self.rate, self.tokens - self.taken - self.waiting)
+        self.waiting += 1
+        return seconds
+
+
+def _bucket(rate: Rate, tokens: float | None, since: datetime | None, now: datetime) -> Bucket:
+    """Return a bucket as full as it is now.
+
+    Who waited for its lock may come with an earlier moment than the one before: time never goes back, or what
+    flowed in meanwhile would flow in twice.
+    """
+    return Bucket(rate, available(rate, tokens, since, now), now if since is None else max(since, now))
 
 
 @dataclass(slots=True)
@@ -67,10 +89,17 @@ class Buckets:
             bucket.taken += len(taken)
         return taken
 
+    def put_back(self, unit: Unit) -> None:
+        """Give back what was taken for a unit that is not claimed after all."""
+        for bucket in self._of(unit[0].endpoint_id):
+            bucket.taken -= len(unit)
+
     def wait(self, endpoint_id: int) -> float:
-        """Return the seconds until the endpoint may have one more token of each of its buckets."""
-        mine = self._of(endpoint_id)
-        return max((wait_for_one(each.rate, each.tokens - each.taken) for each in mine), default=0.0)
+        """Return the seconds until the endpoint may have one more token of each of its buckets.
+
+        Asked once for each endpoint: those who wait for the same bucket get its next tokens one by one.
+        """
+        return max((bucket.wait() for bucket in self._of(endpoint_id)), default=0.0)
 
     def _of(self, endpoint_id: int) -> list[Bucket]:
         mine = [self.shared[key] for key in self.keys.get(endpoint_id, ())]
@@ -83,8 +112,7 @@ def read_buckets(tx: Tx, gates: Iterable[Gate], now: datetime) -> Buckets:
     limits: dict[str, Rate] = {}
     for gate in gates:
         if gate.rate is not None:
-            tokens = available(gate.rate, gate.tokens, gate.tokens_at, now)
-            buckets.own[gate.endpoint_id] = Bucket(gate.rate, tokens)
+            buckets.own[gate.endpoint_id] = _bucket(gate.rate, gate.tokens, gate.tokens_at, now)
         if mine := _limits(gate):
             buckets.keys[gate.endpoint_id] = tuple(mine)
             limits.update(mine)
@@ -118,33 +146,24 @@ def _lock(tx: Tx, limits: Mapping[str, Rate], now: datetime) -> dict[str, Bucket
     condition, values = tx.dialect.among("key", keys)
     # Waiting even where state rows are skipped: a bucket is held for the length of a lease only.
     tx.execute(f"{_LOCK.format(condition)} {tx.dialect.lock_row}", values)
-    return {
-        key: Bucket(limits[key], available(limits[key], tokens, tx.dialect.moment(at), now))
-        for key, tokens, at in tx.rows()
-    }
+    return {key: _bucket(limits[key], tokens, tx.dialect.moment(at), now) for key, tokens, at in tx.rows()}
 
 
-def save_buckets(tx: Tx, buckets: Buckets, now: datetime) -> None:
+def save_buckets(tx: Tx, buckets: Buckets) -> None:
     """Write back the buckets that tokens were taken from."""
-    own = {key: each.tokens - each.taken for key, each in buckets.own.items() if each.taken}
-    shared = {key: each.tokens - each.taken for key, each in buckets.shared.items() if each.taken}
-    moment = tx.dialect.time(now)
-    if own:
-        types = {"id": "bigint", "left_over": "double precision"}
-        item, values = tx.dialect.values(types, list(own.items()))
-        tx.execute(
-            f"""UPDATE webhooks_app_endpointstate SET tokens = v.left_over, tokens_at = %s
-            FROM {item} WHERE endpoint_id = v.id""",
-            [moment, *values],
-        )
-    if shared:
-        types = {"name": "text", "left_over": "double precision"}
-        item, values = tx.dialect.values(types, list(shared.items()))
-        tx.execute(
-            f"""UPDATE webhooks_app_ratebucket SET tokens = v.left_over, updated_at = %s
-            FROM {item} WHERE key = v.name""",
-            [moment, *values],
-        )
+    own = "webhooks_app_endpointstate SET tokens = v.left_over, tokens_at = v.moment"
+    _save(tx, own, "endpoint_id", "bigint", buckets.own)
+    shared = "webhooks_app_ratebucket SET tokens = v.left_over, updated_at = v.moment"
+    _save(tx, shared, "key", "text", buckets.shared)
+
+
+def _save(tx: Tx, change: str, column: str, kind: str, buckets: Mapping[Any, Bucket]) -> None:
+    time = tx.dialect.time
+    rows = [(key, each.tokens - each.taken, time(each.at)) for key, each in buckets.items() if each.taken]
+    if rows:
+        types = {"name": kind, "left_over": "double precision", "moment": "timestamptz"}
+        item, values = tx.dialect.values(types, rows)
+        tx.execute(f"UPDATE {change} FROM {item} WHERE {column} = v.name", values)
 
 
 def give_back(tx: Tx, gates: Mapping[int, Gate], released: Sequence[Job]) -> None:

@@ -1,15 +1,12 @@
 """Every hot statement of the path uses an index, however many rows there are."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
+from tests.plans import BIG, explained
 from webhooks_app.models import Attempt, Delivery, Endpoint, Event, OutboxEntry
 from webhooks_app.ops.doctor.flow import check_outbox
 from webhooks_app.pipeline import fan_out, inline, tick
@@ -22,7 +19,6 @@ from .receiver import Receiver, reply
 
 pytestmark = [pytest.mark.django_db, pytest.mark.pg]
 
-BIG = {"webhooks_app_delivery", "webhooks_app_event", "webhooks_app_outboxentry", "webhooks_app_attempt"}
 EVENTS, PER_EVENT = 6_000, 3
 ROWS = """
 INSERT INTO webhooks_app_event (public_id, type, tenant_id, environment, occurred_at, recorded_at,
@@ -56,68 +52,6 @@ def crowd() -> list[Endpoint]:
         cursor.execute(sql, [[endpoint.pk for endpoint in endpoints]])
         cursor.execute("ANALYZE " + ", ".join([*sorted(BIG), "webhooks_app_endpointstate"]))
     return endpoints
-
-
-class Plans:
-    """The plans of the statements that ran; each is a list of its nodes."""
-
-    def __init__(self) -> None:
-        self.statements: list[tuple[str, list[dict[str, Any]]]] = []
-
-    def check(self) -> None:
-        """Fail for a scan of a big table that an index condition does not bound."""
-        assert self.statements
-        for sql, nodes in self.statements:
-            for node in nodes:
-                assert not self._unbounded(node), f"{node['Node Type']} of {_table(node)} in {sql}"
-
-    def _unbounded(self, node: dict[str, Any]) -> bool:
-        if _table(node) not in BIG or node["Node Type"] in {"ModifyTable", "Bitmap Heap Scan"}:
-            return False
-        # A partial index of what waits or is in flight is as good as a condition: it holds nothing else.
-        bounded = "Index Cond" in node or node.get("Index Name") in PARTIAL
-        return "Index" not in node["Node Type"] or not bounded
-
-    def indexes(self) -> set[str]:
-        """Return the names of all indexes that were used."""
-        return {node["Index Name"] for _, nodes in self.statements for node in nodes if "Index Name" in node}
-
-    def indexes_read(self) -> set[str]:
-        """Return the names of the indexes that SELECT statements used."""
-        reads = Plans()
-        reads.statements = [each for each in self.statements if not each[0].lstrip().startswith("UPDATE")]
-        return reads.indexes()
-
-
-PARTIAL = {"webhooks_outbox_by_tenant", "webhooks_event_unfanned", "webhooks_delivery_leased"}
-
-
-def _table(node: dict[str, Any]) -> str:
-    return str(node.get("Relation Name", ""))
-
-
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
-
-
-@contextmanager
-def explained() -> Iterator[Plans]:
-    """Explain every statement about a big table before it runs."""
-    plans = Plans()
-
-    def wrap(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if any(table in sql for table in BIG) and sql.lstrip().startswith(("SELECT", "UPDATE", "WITH")):
-            with connection.connection.cursor() as cursor:
-                cursor.execute("EXPLAIN (FORMAT JSON) " + sql, params)
-                (answer,) = cursor.fetchone()
-            found = answer if isinstance(answer, list) else json.loads(answer)
-            plans.statements.append((sql, list(_nodes(found[0]["Plan"]))))
-        return execute(sql, params, many, context)
-
-    with connection.execute_wrapper(wrap):
-        yield plans
 
 
 def test_the_fan_out(crowd: list[Endpoint]):

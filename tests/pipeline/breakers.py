@@ -9,8 +9,9 @@ from webhooks_app.models import Attempt, AuditEntry, Delivery, Endpoint, Endpoin
 
 from .factories import EndpointFactory
 
-# What an outcome may move; the counters count everything.
+# The counters count everything, and who is woken when is no health.
 COUNTERS = ("delivered", "retried", "failed", "dead_lettered", "latency_ms", "last_success_at")
+HINTS = ("woken_until", "starved")
 PROBES = {"strict": 3, "exponential": 1}
 OPEN_SECONDS = {"strict": 30, "exponential": 60}
 
@@ -36,9 +37,9 @@ def breaker_of(endpoint: Endpoint) -> str:
 
 
 def health_of(endpoint: Endpoint) -> dict[str, Any]:
-    """Return its state row without the counters."""
+    """Return its state row without counters and hints."""
     row = EndpointState.objects.filter(pk=endpoint.pk).values().get()
-    return {name: value for name, value in row.items() if name not in COUNTERS}
+    return {name: value for name, value in row.items() if name not in (*COUNTERS, *HINTS)}
 
 
 def set_state(endpoint: Endpoint, **values: Any) -> None:

@@ -439,7 +439,9 @@ def test_a_killer_of_workers_is_no_probe_for_ever(receiver: Receiver, clock: Clo
     assert [job.id for job in held.lost] == [delivery.pk]
     send(held)()
     (row,) = attempts_of(delivery)
-    assert (row.error, row.status) == ("worker_lost", "failed")
+    assert (row.error, row.status, row.trigger) == ("worker_lost", "failed", "schedule")
+    delivery.refresh_from_db()
+    assert (delivery.step, delivery.lapses) == (1, 0)
     assert breaker_of(endpoint) != "closed"
 
 

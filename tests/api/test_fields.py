@@ -87,7 +87,9 @@ def resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
         if "$ref" in inner:
             found = schema(inner["$ref"].rpartition("/")[2])
             return {**found, **part, "type": [found["type"], *_null(part)]}
-    return part
+    # An object, or false.
+    inline = next((each for each in part.get("oneOf", ()) if each.get("type") == "object"), {})
+    return {**inline, **part}
 
 
 def _null(part: Mapping[str, Any]) -> list[str]:

@@ -34,7 +34,7 @@ _OWN: Final = {
     "TAGS": [{"name": name, "description": text} for name, text in TAGS.items()],
     "SCHEMA_PATH_PREFIX": "/v1",
     "POSTPROCESSING_HOOKS": [
-        "webhooks_app.api.schema.without_marks",
+        "webhooks_app.api.schema.with_plain_enums",
         "webhooks_app.api.examples.with_examples",
         "webhooks_app.api.links.with_links",
     ],
@@ -62,11 +62,16 @@ def document() -> Mapping[str, Any]:
     return _made[0]
 
 
-def without_marks(result: Any, **_: Any) -> Any:
-    """Take out what drf-spectacular leaves for its own next step, which is not taken."""
+def with_plain_enums(result: Any, **_: Any) -> Any:
+    """Undo what hides the enumerations from a host's own document."""
     if isinstance(result, dict):
-        return {name: without_marks(each) for name, each in result.items() if name != "x-spec-enum-id"}
-    return [without_marks(each) for each in result] if isinstance(result, list) else result
+        plain = {name: with_plain_enums(each) for name, each in result.items()}
+        inner = plain.get("allOf", [{}])[0]
+        if "enum" in inner:
+            del plain["allOf"]
+            return {**inner, **plain}
+        return plain
+    return [with_plain_enums(each) for each in result] if isinstance(result, list) else result
 
 
 class OperationSchema(AutoSchema):
@@ -106,6 +111,14 @@ class OperationSchema(AutoSchema):
         success = OpenApiResponse(_answer(operation), description="Done.")
         unchanged = {304: OpenApiResponse(description="Unchanged.")} if self._is_conditional_read() else {}
         return {operation.status: success, **unchanged, **_failures(operation.all_errors(self.method))}
+
+    def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:
+        """Hide enumerations one level down: a host's document would name them all, and warn of each clash."""
+        found = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
+        if isinstance(found, dict) and found.pop("x-spec-enum-id", None):
+            inner = {name: found.pop(name) for name in ("enum", "type") if name in found}
+            return {"allOf": [inner], **found}
+        return found
 
     def _is_conditional_read(self) -> bool:
         return bool(self._operation.etag and self.method == "GET")

@@ -60,9 +60,9 @@ class OrFalseExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-unty
     target_class = OrFalse
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        """Return the schema of the object, which may be a boolean too."""
-        schema = auto_schema._map_serializer(self.target.shape, direction)
-        return {**schema, "type": ["object", "boolean"]}
+        """Return the schema of the object, or of `false`."""
+        shape = auto_schema._map_serializer(self.target.shape, direction)
+        return {"oneOf": [shape, {"type": "boolean", "enum": [False]}]}
 
 
 def _statuses(help_text: str) -> serializers.ListField:

@@ -148,6 +148,21 @@ def test_a_quick_retry_gets_one_countdown_from_the_record(receiver: Receiver, be
     assert not bell.take().later
 
 
+@pytest.mark.parametrize(("wait", "expected"), [(3, [3.0]), (30, [])])
+def test_a_gate_that_shuts_for_seconds_gets_its_countdown_from_the_record(
+    wait: int, expected: list[float], receiver: Receiver, bell: Bell
+):
+    """A breaker's next probe waits for no tick, and no retry's countdown comes in vain before it."""
+    breaker = {"failures": 1, "open_seconds": wait}
+    endpoint = EndpointFactory(policy_overrides={"waits": [1, 1], "jitter": 0, "breaker": breaker})
+    waiting(endpoint)
+    receiver.always(endpoint, reply(500))
+    held = claim(endpoint)
+    bell.take()
+    send(held)()
+    assert list(bell.take().later.values()) == pytest.approx(expected, abs=0.1)
+
+
 def test_a_long_retry_is_left_to_the_tick(receiver: Receiver, bell: Bell):
     """B001, B003: no message waits for longer than a few seconds."""
     endpoint = EndpointFactory()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from ..core.breaker import CLOSED
 from .judge import Judged
 from .state_rows import StateRow
 
@@ -22,14 +23,15 @@ def wake_starved(states: Mapping[int, StateRow]) -> set[int]:
 def wake_later(states: Mapping[int, StateRow], judged: Iterable[Judged], now: datetime) -> dict[int, float]:
     """Return seconds until a look at each endpoint that no earlier wake is on its way for.
 
-    It is worth one at its first quick retry, and when a short silence that it asked for is over.
+    It is worth one at its first quick retry or, where a gate is shut until then, when that opens.
     """
+    soonest = _soonest(judged, now)
     later: dict[int, float] = {}
-    for endpoint_id, due_at in {**_soonest(judged, now), **_rested(states.values(), now)}.items():
-        state = states.get(endpoint_id)
-        if state is not None and not _is_coming(state.woken_until, now, due_at):
-            state.woken_until, state.changed = due_at, True
-            later[endpoint_id] = (due_at - now).total_seconds()
+    for endpoint_id, state in states.items():
+        moment = _shut_until(state, now) or soonest.get(endpoint_id)
+        if moment is not None and moment < now + SOON and not _is_coming(state.woken_until, now, moment):
+            state.set(woken_until=moment)
+            later[endpoint_id] = (moment - now).total_seconds()
     return later
 
 
@@ -42,13 +44,12 @@ def _soonest(judged: Iterable[Judged], now: datetime) -> dict[int, datetime]:
     return soonest
 
 
-def _rested(states: Iterable[StateRow], now: datetime) -> dict[int, datetime]:
-    """Return when the silence of endpoints is over; before then no retry leaves either."""
-    return {
-        state.endpoint_id: state.hold_until
-        for state in states
-        if state.hold_until is not None and now < state.hold_until < now + SOON
-    }
+def _shut_until(state: StateRow, now: datetime) -> datetime | None:
+    """Return when the silence that it asked for is over, or its next probe may go; no retry leaves before."""
+    probe_at = None if state.breaker == CLOSED else state.probe_at
+    return max(
+        (each for each in (state.hold_until, probe_at) if each is not None and each > now), default=None
+    )
 
 
 def _is_coming(woken_until: datetime | None, now: datetime, due_at: datetime) -> bool:

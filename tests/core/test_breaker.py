@@ -155,7 +155,7 @@ def test_each_round_waits_for_the_one_before() -> None:
     assert admits(patient, once, seconds(6), probing=False) == "probe"
 
 
-@pytest.mark.parametrize(("breaker", "seconds_back"), [(BY_TIME, 60), (BY_PROBES, 240)])
+@pytest.mark.parametrize(("breaker", "seconds_back"), [(BY_TIME, 120), (BY_PROBES, 360)])
 def test_a_failed_probe_goes_behind_the_others(breaker: Breaker, seconds_back: float) -> None:
     """Refused for good, it stands back until the breaker could be closed by others."""
     assert due_again(breaker, NOW, final=False) == NOW

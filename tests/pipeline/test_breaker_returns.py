@@ -245,6 +245,30 @@ def test_one_that_is_always_refused_does_not_hold_the_others_for_ever(
     assert poison.state == "failed_permanent"
 
 
+@pytest.mark.parametrize("ordering", ["fifo", "subject"])
+@EVERY
+def test_a_head_that_is_always_refused_does_not_block_its_lane_for_ever(
+    policy: str, ordering: str, receiver: Receiver, clock: Clock
+):
+    """While it stands back a ping, or another lane, asks; then its schedule ends it and the lane goes on."""
+    several = 1 if ordering == "fifo" else 100
+    endpoint = opened(policy, ordering=ordering, max_in_flight=several)
+    rows = [row for owner in "ab" for row in waiting(endpoint, 4, owner=("order", owner))]
+    bad = rows[0].event.public_id
+    receiver.always(endpoint, lambda request: reply(404) if bad in str(request.headers) else OK)
+    for _ in range(9):
+        look_and_send(2)
+        clock.advance(seconds=61)
+    states = [row.state for row in Delivery.objects.order_by("position")]
+    assert states == ["failed_permanent", *["delivered"] * 7]
+    assert breaker_of(endpoint) == "closed"
+    sent = [event_id for event_id in receiver.ids(endpoint) if event_id != bad]
+    for lane in (rows[1:4], rows[4:]):
+        mine = [row.event.public_id for row in lane]
+        assert [event_id for event_id in sent if event_id in mine] == mine
+    check_books()
+
+
 @pytest.mark.parametrize("count", [1, 30])
 @EVERY
 def test_it_recovers_from_every_length_of_silence(policy: str, count: int, receiver: Receiver, clock: Clock):

@@ -68,7 +68,7 @@ def due_again(breaker: Breaker, at: datetime, *, final: bool) -> datetime:
     asked with. After a ``final`` answer it stands back until others, or pings, could close the breaker: then
     the schedule, which no probe moves, ends it.
     """
-    rounds = breaker.probes_to_half_open + 2 if final else 0
+    rounds = breaker.probes_to_half_open + 4 if final else 0
     return _later(at, rounds * max(breaker.open_seconds, breaker.probe_seconds))
 
 

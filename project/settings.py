@@ -157,5 +157,6 @@ WEBHOOKS = {
     "STATIC_HOSTS": static_hosts(),
     "CA_BUNDLE": env.str("WEBHOOKS_CA_BUNDLE", default="") or None,
     "TRANSPORT": env.str("WEBHOOKS_TRANSPORT", default="requests"),
+    "QUEUE": env.str("WEBHOOKS_QUEUE", default="celery"),
     "TESTING": env.bool("WEBHOOKS_TESTING", default=False),
 }

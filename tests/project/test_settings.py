@@ -98,6 +98,7 @@ def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch, tmp
         WEBHOOKS_EXTRA_PORTS="8443,9443",
         WEBHOOKS_STATIC_HOSTS="a.bench=127.0.0.1,a.bench=127.0.0.2,*.b.bench=::1",
         WEBHOOKS_CA_BUNDLE="/etc/ca.pem",
+        WEBHOOKS_QUEUE="poll",
         WEBHOOKS_TESTING="true",
     )
     assert found["DATABASES"]["default"]["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
@@ -110,6 +111,7 @@ def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch, tmp
         "STATIC_HOSTS": {"a.bench": ["127.0.0.1", "127.0.0.2"], "*.b.bench": ["::1"]},
         "CA_BUNDLE": "/etc/ca.pem",
         "TRANSPORT": "requests",
+        "QUEUE": "poll",
         "TESTING": True,
     }
 

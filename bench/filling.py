@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from django.db import connection, transaction
 from django.utils import timezone
@@ -18,14 +19,12 @@ from webhooks_app.pipeline.queue import PollQueue
 CHUNK = 1_000
 
 
-def add_endpoints(owners: Sequence[tuple[str, str]]) -> list[int]:
-    """Register an endpoint for each (tenant, URL); return their keys."""
+def add_endpoints(owners: Sequence[tuple[str, str]], **values: Any) -> list[int]:
+    """Register an endpoint for each (tenant, URL), with these values of its fields; return their keys."""
     now = timezone.now()
+    fields = {"events": ["*"], "created_at": now, "updated_at": now, **values}
     endpoints = [
-        Endpoint(
-            public_id=new_id("whk"), tenant_id=tenant, url=url, events=["*"], created_at=now, updated_at=now
-        )
-        for tenant, url in owners
+        Endpoint(public_id=new_id("whk"), tenant_id=tenant, url=url, **fields) for tenant, url in owners
     ]
     Endpoint.objects.bulk_create(endpoints, batch_size=CHUNK)
     EndpointState.objects.bulk_create([EndpointState(endpoint=each) for each in endpoints], batch_size=CHUNK)
@@ -38,10 +37,10 @@ def _secret(endpoint: Endpoint) -> EndpointSecret:
     return EndpointSecret(endpoint=endpoint, version=1, sealed=sealed, created_at=endpoint.created_at)
 
 
-def commit_events(tenants: Sequence[str], *, together: bool = False) -> None:
+def commit_events(tenants: Sequence[str], *, together: bool = False, owners: int = 0) -> None:
     """Emit an event for each tenant named, without a wake: whoever measures rings when the clock starts.
 
-    `together` commits all in one transaction.
+    `together` commits all in one transaction. The events belong to so many `owners` in turn; 0: to none.
     """
     size = len(tenants) if together else CHUNK
     doorbell.install(PollQueue())
@@ -49,8 +48,13 @@ def commit_events(tenants: Sequence[str], *, together: bool = False) -> None:
         for start in range(0, len(tenants), size):
             with transaction.atomic():
                 emit_many(
-                    {"type": sample.TYPE, "data": sample.data(), "tenant": tenant}
-                    for tenant in tenants[start : start + size]
+                    {
+                        "type": sample.TYPE,
+                        "data": sample.data(),
+                        "tenant": tenant,
+                        "owner": ("order", str(number % owners)) if owners else None,
+                    }
+                    for number, tenant in enumerate(tenants[start : start + size], start)
                 )
     finally:
         doorbell.reset()

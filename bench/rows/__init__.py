@@ -54,6 +54,12 @@ ROWS = {
     "four_hanging": Row("neighbours", "four_hanging"),
     "neighbours": Row("neighbours", "beside_hanging"),
     "fairness": Row("fairness", "beside_a_backlog"),
+    "ordering": Row("ordering", "orders_beside_none", in_quick=False),
+    "gates": Row("gates", "gates_beside_none", in_quick=False),
+    "held": Row("held", "a_million_held", in_quick=False),
+    "recovery": Row("recovering", "beside_live_traffic", in_quick=False),
+    "listing": Row("listing", "deliveries_of_one", in_quick=False),
+    "prune": Row("pruning", "beside_emits", in_quick=False),
     "old_rows": Row("volume", "old_rows_beside_none", in_quick=False),
     "endurance": Row("volume", "endurance", in_quick=False),
 }

@@ -1,5 +1,6 @@
 """Strict order (`fifo`): one request at a time, oldest first; a failing head blocks, waiting is free."""
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -8,8 +9,10 @@ import pytest
 from django.utils import timezone
 
 from webhooks_app.models import Delivery, Endpoint, EndpointState
-from webhooks_app.pipeline import inline, requeue
+from webhooks_app.pipeline import inline, requeue, tick
+from webhooks_app.pipeline.batch import Batch, contents_of, prepare
 from webhooks_app.pipeline.lanes import CHAIN
+from webhooks_app.pipeline.sending import Configs
 from webhooks_app.pipeline.transactions import short
 
 from .conftest import Bell, Clock
@@ -284,6 +287,45 @@ def test_arrivals_while_a_chain_is_out_wait_for_its_end_and_no_longer(receiver: 
     assert list(bell.take().endpoint_ids) == [endpoint.pk]
     inline.deliver([endpoint.pk])
     assert receiver.ids() == ids_of(rows)
+
+
+def test_a_chain_under_way_wakes_nobody_who_waits_for_its_end(receiver: Receiver, until: Callable[..., None]):
+    """What is recorded of it frees no place, so a look at the endpoint would be in vain."""
+    endpoint = ordered("fifo")
+    waiting(endpoint, 3)
+    held, configs, go_on = claim(endpoint), Configs(), threading.Event()
+    assert EndpointState.objects.update(starved=True)
+
+    def hang(_: Any) -> Any:
+        assert go_on.wait(10)
+        return OK
+
+    receiver.script(endpoint, OK, OK, hang)
+    prepare(ALIAS, held, configs)
+    batch = Batch(held, contents_of(ALIAS, held), lambda _: None)
+    sender = threading.Thread(target=lambda: batch.send(held.units[0], configs.get(endpoint.pk), bool))
+    sender.start()
+    until(lambda: batch.open == 1)
+    recorded = batch.record(ALIAS, configs)
+    assert (len(recorded.attempts), recorded.wake) == (2, set())
+    go_on.set()
+    sender.join(10)
+    assert batch.record(ALIAS, configs).wake == {endpoint.pk}
+
+
+def test_what_waits_behind_a_failed_head_does_not_keep_the_tick_busy(receiver: Receiver, clock: Clock):
+    endpoint = ordered("fifo")
+    rows = waiting(endpoint, 5)
+    receiver.script(endpoint, reply(500))
+    inline.deliver([endpoint.pk])
+    assert tick.look(ALIAS).due == []
+    rows += waiting(endpoint, 1)
+    inline.deliver([endpoint.pk])
+    assert tick.look(ALIAS).due == []
+    clock.advance(seconds=34)
+    assert tick.look(ALIAS).due == [endpoint.pk]
+    inline.deliver([endpoint.pk])
+    assert receiver.ids() == ids_of([rows[0], *rows])
 
 
 def test_a_chain_that_was_full_is_followed_by_the_next(receiver: Receiver):

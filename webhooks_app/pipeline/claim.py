@@ -93,13 +93,13 @@ def _add_chains(
     now: datetime,
     late: dict[str, list[Job]],
 ) -> None:
-    blocked: list[Lane] = []
+    blocked: dict[Lane, Row] = {}
     for lane, rows in read_heads(tx, lanes, _columns(tx.dialect), now).items():
         chain, blocker = _chain(rows, gates[lane[0]], now.timestamp(), late=late)
         if chain:
             found.add(chain, ORDERED)
         elif blocker is not None:
-            blocked.append(lane)
+            blocked[lane] = blocker
             if blocker.is_leased:
                 found.waiting.add(lane[0])
     found.parked |= park(tx, blocked, now)

@@ -62,7 +62,9 @@ def follow_up(scene: Scene, recorded: Recorded, released: Sequence[Done]) -> Non
     apply_outcomes(states, outcomes, scene.lease.gates, probes=probes, now=scene.now)
     _finish_probes(scene, [job for job in jobs if job.trigger == "probe"])
     lanes = {(job.endpoint_id, job.lane) for job in jobs if job.lane is not None}
-    recorded.wake = wake_starved(states) | promote(scene.tx, lanes, scene.now)
+    followed = scene.lease.followed
+    freed = {job.endpoint_id for job in jobs if job.id not in followed} & states.keys()
+    recorded.wake = wake_starved({key: states[key] for key in freed}) | promote(scene.tx, lanes, scene.now)
     recorded.wake |= {done.job.endpoint_id for done in released if done.content}
     recorded.later = wake_later(states, attempts, scene.now)
     _tell(scene, recorded)

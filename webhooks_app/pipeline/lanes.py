@@ -1,14 +1,16 @@
 """Lanes: deliveries that go one after another, oldest position first.
 
 A lease takes the oldest rows of a lane as a chain that one sender works through. A lane is blocked while its
-head waits for its next attempt or is being sent; rows that came due behind it are parked (`due_at` NULL), so
-that they do not hide the due rows of other lanes. A strictly ordered endpoint has no other lane, so there
-nothing is parked, but for what a change of its ordering has left.
+head waits for its next attempt or is being sent; rows that came due behind it are parked (`due_at` NULL), for
+they would hide the due rows of other lanes, and the tick would find them again and again. Only behind a head
+that is being sent in the lane '' of strict order nothing is parked, as its turn comes in a moment; but for
+what a change of the endpoint's ordering has left, there is no other lane.
 
 Invariant: the pending row of a lane with the lowest position has a `due_at`.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -62,15 +64,17 @@ def read_heads(tx: Tx, lanes: Sequence[Lane], columns: str, now: datetime) -> di
     return found
 
 
-def park(tx: Tx, blocked: Collection[Lane], now: datetime) -> set[int]:
+def park(tx: Tx, blocked: Mapping[Lane, Row], now: datetime) -> set[int]:
     """Take what is due in these lanes out of the due range, because nothing of it may be sent now.
 
+    `blocked` names the row that each of them waits for.
+
     Returns:
-        The endpoints whose rows were parked; there may be more where they came from.
+        The endpoints that have more that is due.
     """
-    strict = [(endpoint_id,) for endpoint_id, lane in blocked if lane == STRICT]
-    mixed = {row[0] for row in _ask(tx, _OTHERS, strict)}
-    hiding = {lane for lane in blocked if lane[1] != STRICT or lane[0] in mixed}
+    busy = {lane for lane, row in blocked.items() if lane[1] == STRICT and row.is_leased}
+    mixed = {row[0] for row in _ask(tx, _OTHERS, [(endpoint_id,) for endpoint_id, _ in sorted(busy)])}
+    hiding = {lane for lane in blocked if lane not in busy or lane[0] in mixed}
     endpoints = sorted({endpoint_id for endpoint_id, _ in hiding})
     # Each time at least as many as a lease looks at, or those would be looked at again.
     most = max(CHAIN, PARKED_AT_ONCE // max(1, len(endpoints)))
@@ -80,7 +84,8 @@ def park(tx: Tx, blocked: Collection[Lane], now: datetime) -> set[int]:
     if rows:
         condition, values = tx.dialect.among("id", sorted(row[0] for row in rows))
         tx.execute(f"UPDATE webhooks_app_delivery SET due_at = NULL WHERE {condition}", values)
-    return {row[1] for row in rows}
+    found, parked = (Counter(row[1] for row in some) for some in (due, rows))
+    return {each for each in endpoints if found[each] == most or found[each] > parked[each]}
 
 
 def promote(tx: Tx, lanes: Collection[Lane], now: datetime, *, most: int = 1) -> set[int]:

@@ -113,6 +113,11 @@ class Lease:
         """Every job of the units."""
         return tuple(chain.from_iterable(self.units))
 
+    @property
+    def followed(self) -> set[int]:
+        """The keys of jobs behind which another goes: their end frees no place."""
+        return {job.id for unit in self.units for job in unit[:-1]}
+
     def now(self, monotonic: float) -> datetime:
         """Return database time at a later moment of the monotonic clock (seconds)."""
         return self.claimed_at + timedelta(seconds=monotonic - self.mark)

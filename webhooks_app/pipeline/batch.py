@@ -43,7 +43,7 @@ class Batch:
         self._notify = notify
         self._lock = threading.Lock()
         self._open = len(lease.jobs)
-        self._busy = len(lease.units)
+        self._units = {unit[-1].id: unit for unit in lease.units}
         self._cautious = sum(lease.gates[unit[0].endpoint_id].cautious for unit in lease.units)
         self._done: list[Done] = [lost(lease, job, contents.get(job.event_id)) for job in lease.lost]
         self._first_at = self.sent_at if self._done else 0.0
@@ -78,7 +78,8 @@ class Batch:
             self._first_at = self._first_at or time.monotonic()
             self._done.append(done)
             self._open -= 1
-            self._busy -= last
+            if last:
+                self._units.pop(done.job.id, None)
             ripe = not self._open or len(self._done) >= FULL
         if ripe:
             self._notify(self)
@@ -91,7 +92,13 @@ class Batch:
     @property
     def busy(self) -> int:
         """How many senders are at work for it, or will be."""
-        return self._busy
+        return len(self._units)
+
+    @property
+    def under_way(self) -> list[Unit]:
+        """The units that are being sent, or will be."""
+        with self._lock:
+            return list(self._units.values())
 
     @property
     def settled(self) -> bool:
@@ -101,7 +108,7 @@ class Batch:
     @property
     def cautious(self) -> int:
         """How many of them may be at unknown or slow endpoints."""
-        return min(self._busy, self._cautious)
+        return min(self.busy, self._cautious)
 
     def is_ripe(self, now: float) -> bool:
         """Whether outcomes wait that should be recorded now."""

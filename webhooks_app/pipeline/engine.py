@@ -23,6 +23,7 @@ from .dispatch import has_waiting
 from .gates import Room
 from .lease import lease
 from .record import give_back
+from .renewal import Renewals
 from .senders import Senders
 from .sending import Configs
 from .stuck import Stuck
@@ -48,6 +49,7 @@ class Engine:
         self.senders = Senders(settings.SENDER_THREADS, settings.MAX_SENDER_THREADS)
         self.configs = Configs()
         self._stuck = Stuck()
+        self._renewals = Renewals()
         self._inbox: queue.SimpleQueue[Ticket | Batch | None] = queue.SimpleQueue()
         self._tickets: deque[Ticket] = deque()
         self._batches: list[Batch] = []
@@ -118,6 +120,7 @@ class Engine:
             self._advance()
             self._keep_house()
             self._glance()
+            self._renewals.look(self.alias, self._batches)
             self.senders.grow()
             reset_queries()  # with DEBUG Django keeps thousands of statements, replies and all
         except Exception:  # the pump must go on, or every task of this process would wait for ever

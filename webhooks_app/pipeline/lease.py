@@ -78,7 +78,12 @@ def _claim(tx: Tx, claim: Lease, units: Sequence[Unit], now: datetime) -> None:
     claim.news = begin_probes(tx, claim.units, claim.gates, token=claim.token, until=claim.until, now=now)
     note_changes(tx, claim.news, now)
     ordered = {unit[0].endpoint_id for unit in units if unit[0].lane is not None}
-    _set_states(tx, "owner = %s, owner_until = %s", ordered, node_name(), tx.dialect.time(claim.until))
+    note_owner(tx, ordered, claim.until)
+
+
+def note_owner(tx: Tx, endpoint_ids: Iterable[int], until: datetime) -> None:
+    """Note for people that this node is at work on the lanes of these endpoints, and until when."""
+    _set_states(tx, "owner = %s, owner_until = %s", endpoint_ids, node_name(), tx.dialect.time(until))
 
 
 def _note(

@@ -152,12 +152,12 @@ def _lock(tx: Tx, limits: Mapping[str, Rate], now: datetime) -> dict[str, Bucket
 def save_buckets(tx: Tx, buckets: Buckets) -> None:
     """Write back the buckets that tokens were taken from."""
     own = "webhooks_app_endpointstate SET tokens = v.left_over, tokens_at = v.moment"
-    _save(tx, own, "endpoint_id", "bigint", buckets.own)
+    _save(tx, own, buckets.own, column="endpoint_id", kind="bigint")
     shared = "webhooks_app_ratebucket SET tokens = v.left_over, updated_at = v.moment"
-    _save(tx, shared, "key", "text", buckets.shared)
+    _save(tx, shared, buckets.shared, column="key", kind="text")
 
 
-def _save(tx: Tx, change: str, column: str, kind: str, buckets: Mapping[Any, Bucket]) -> None:
+def _save(tx: Tx, change: str, buckets: Mapping[Any, Bucket], *, column: str, kind: str) -> None:
     time = tx.dialect.time
     rows = [(key, each.tokens - each.taken, time(each.at)) for key, each in buckets.items() if each.taken]
     if rows:

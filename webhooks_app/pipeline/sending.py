@@ -24,7 +24,8 @@ def send_job(
     """
     started = time.monotonic()
     gate = lease.gates[job.endpoint_id]
-    too_late = lease.seconds_left(started) <= gate.policy.total_timeout + SPARE_SECONDS
+    left = lease.seconds_left(started, job.endpoint_id)
+    too_late = left <= gate.policy.total_timeout + SPARE_SECONDS
     if too_late or stopping or content is None:
         return Done(job, content, None, lease.now(started))
     sent = _send(lease, job, config, content, started=started)

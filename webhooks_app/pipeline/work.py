@@ -90,7 +90,8 @@ class Lease:
 
     `more` are endpoints that have, or may have, more due; `later` those worth a look in so many seconds,
     because there was no sender or no token; `slow` those that another queue serves; `stuck` those whose state
-    row somebody has locked. `reported` are the probes that are recorded.
+    row somebody has locked. `reported` are the probes that are recorded. `renewed` has the later ends that the
+    claim was given at endpoints.
     """
 
     token: UUID
@@ -107,6 +108,7 @@ class Lease:
     stuck: tuple[int, ...] = ()
     news: tuple[News, ...] = ()
     reported: set[int] = field(default_factory=set)
+    renewed: dict[int, datetime] = field(default_factory=dict)
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -122,9 +124,13 @@ class Lease:
         """Return database time at a later moment of the monotonic clock (seconds)."""
         return self.claimed_at + timedelta(seconds=monotonic - self.mark)
 
-    def seconds_left(self, monotonic: float) -> float:
-        """Return how long the claim still holds, in seconds."""
-        return (self.until - self.claimed_at).total_seconds() - (monotonic - self.mark)
+    def seconds_left(self, monotonic: float, endpoint_id: int | None = None) -> float:
+        """Return how long the claim still holds, in seconds; without an endpoint, what holds longest."""
+        if endpoint_id is None:
+            until = max([self.until, *self.renewed.values()])
+        else:
+            until = self.renewed.get(endpoint_id, self.until)
+        return (until - self.claimed_at).total_seconds() - (monotonic - self.mark)
 
     def attempt_id(self, job: Job) -> UUID:
         """Return the id of the attempt that this lease makes for a job."""

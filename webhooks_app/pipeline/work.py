@@ -90,7 +90,7 @@ class Lease:
 
     `more` are endpoints that have, or may have, more due; `later` those worth a look in so many seconds,
     because there was no sender or no token; `slow` those that another queue serves; `stuck` those whose state
-    row somebody has locked. `reported` are the probes that are recorded. `renewed` has the later ends that the
+    row somebody has locked. `reported` are the probes that are recorded, `renewed` the later ends that the
     claim was given at endpoints.
     """
 

@@ -77,7 +77,7 @@ def test_a_full_bucket_lets_a_burst_go_and_no_more(frozen: Callable[..., None]):
 def test_over_hours_neither_more_nor_less_than_the_rate(
     per_second: float, burst: float, frozen: Callable[..., None]
 ):
-    """Woken when the lease says so, it takes every token, and in no span more than rate x span + burst."""
+    """Woken when the lease says so it takes every token, and in no span more than rate x span + burst."""
     endpoint = limited(per_second, burst)
     rounds, spent, taken = 150, 0.0, []
     backlog(endpoint, 60)
@@ -173,6 +173,28 @@ def test_one_wake_is_pending_however_many_look(frozen: Callable[..., None]):
     frozen(10)
     assert len(claim(endpoint).jobs) == 1
     assert EndpointState.objects.get().woken_until != state.woken_until
+
+
+@pytest.mark.parametrize(
+    ("per_second", "burst", "wait"),
+    [
+        (10, 1, 0.1),
+        (10, 10, 0.1),
+        (50, 1, 0.02),
+        (50, 3, 0.06),
+        (50, 50, 0.1),
+        (1000, 1000, 0.1),
+        (0.5, 9, 2),
+    ],
+)
+def test_quick_rates_are_woken_for_a_handful_at_once(
+    per_second: float, burst: float, wait: float, frozen: Callable[..., None]
+):
+    endpoint = limited(per_second, burst)
+    backlog(endpoint, 110)
+    while claim(endpoint).jobs:
+        pass
+    assert wait_of(endpoint) == pytest.approx(wait, abs=1e-4)
 
 
 def test_no_limit_no_bucket():

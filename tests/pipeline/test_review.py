@@ -186,8 +186,8 @@ def test_a_wake_of_the_tick_that_finds_no_sender_is_repeated_in_a_moment():
 
 
 def test_a_wake_never_comes_before_its_time():
-    hints = Hints(later={1: 1.04, 2: 0.31, 3: 2.0, 4: 0.001})
-    assert {ids[0]: wait for ids, wait in hints.wakes()} == {1: 1.1, 2: 0.4, 3: 2.0, 4: 0.1}
+    hints = Hints(later={1: 1.041, 2: 0.311, 3: 2.0, 4: 0.001, 5: 3.04})
+    assert {ids[0]: wait for ids, wait in hints.wakes()} == {1: 1.05, 2: 0.32, 3: 2.0, 4: 0.01, 5: 3.1}
 
 
 @committed

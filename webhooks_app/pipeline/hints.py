@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 MAX_WAITING = 10_000
 WAKE_SIZE = 100
+# Below it a countdown is exact: a rate limit without a burst would not be reached otherwise.
+SHORT = 2.0
 
 
 @dataclass(slots=True)
@@ -69,8 +71,7 @@ class Hints:
         yield from ((chunk, None) for chunk in _chunks(list(self.endpoint_ids)))
         by_wait: dict[float, list[int]] = {}
         for endpoint_id, seconds in self.later.items():
-            # Never down: a wake that comes early finds nothing, and nobody sends another.
-            by_wait.setdefault(max(0.1, math.ceil(seconds * 10) / 10), []).append(endpoint_id)
+            by_wait.setdefault(_rounded(seconds), []).append(endpoint_id)
         for seconds, ids in by_wait.items():
             yield from ((chunk, seconds) for chunk in _chunks(ids))
 
@@ -78,6 +79,15 @@ class Hints:
         """Yield the endpoints of each message that serves slow ones, and whether theirs is the slow queue."""
         yield from ((chunk, True) for chunk in _chunks(list(self.slow)))
         yield from ((chunk, False) for chunk in _chunks(list(self.neglected)))
+
+
+def _rounded(seconds: float) -> float:
+    """Return a countdown that others can share: in hundredths of a second, from two seconds on in tenths.
+
+    Never down: a wake that comes early finds nothing, and nobody sends another.
+    """
+    parts = 100 if seconds < SHORT else 10
+    return max(1, math.ceil(seconds * parts)) / parts
 
 
 def _chunks(ids: list[int]) -> Iterator[list[int]]:

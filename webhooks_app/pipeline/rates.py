@@ -18,6 +18,9 @@ from .gates import Gate
 from .transactions import Tx
 from .work import Job, Unit
 
+# Seconds of a rate that a wake takes in one go: a hundred a second need no hundred wakes.
+GATHERING = 0.1
+
 
 @lru_cache(maxsize=4096)
 def resolve_rate(text: str) -> Rate | None:
@@ -46,7 +49,7 @@ class Bucket:
     tokens: float
     at: datetime
     taken: int = 0
-    waiting: int = 0
+    waiting: float = 0.0
 
     @property
     def left(self) -> int:
@@ -54,9 +57,10 @@ class Bucket:
         return int(self.tokens + 1e-9) - self.taken
 
     def wait(self) -> float:
-        """Return the seconds until there is a token for one more who waits."""
-        seconds = wait_for_one(self.rate, self.tokens - self.taken - self.waiting)
-        self.waiting += 1
+        """Return the seconds until there are tokens for one more who waits; they gather for a moment."""
+        wanted = max(1.0, min(self.rate.burst, self.rate.per_second * GATHERING))
+        seconds = wait_for_one(self.rate, self.tokens - self.taken - self.waiting - wanted + 1.0)
+        self.waiting += wanted
         return seconds
 
 

@@ -183,7 +183,7 @@ def test_one_wake_is_pending_however_many_look(frozen: Callable[..., None]):
         (50, 1, 0.02),
         (50, 3, 0.06),
         (50, 50, 0.1),
-        (1000, 1000, 0.1),
+        (300, 90, 0.1),
         (0.5, 9, 2),
     ],
 )

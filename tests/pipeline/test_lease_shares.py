@@ -136,6 +136,15 @@ def test_cautious_endpoints_leave_half_of_the_senders_to_others():
     assert claimed(held) == {slow.pk: 2, quick.pk: 8}
 
 
+@pytest.mark.parametrize(("latency_ms", "cautious"), [(None, True), (5, False), (1_001, True)])
+@pytest.mark.parametrize("cap", [1, 4])
+def test_a_small_cap_does_not_make_an_endpoint_known(cap: int, latency_ms: int | None, cautious: bool):
+    """Hundreds of strictly ordered endpoints that hang would have all senders."""
+    endpoint = EndpointFactory(max_in_flight=cap, state__latency_ms=latency_ms)
+    waiting(endpoint, 6)
+    assert bool(claim(endpoint, senders=10, cautious=0).jobs) is not cautious
+
+
 def test_without_a_sender_nothing_is_claimed_and_the_wake_is_not_lost():
     endpoint = open_endpoint()
     waiting(endpoint)

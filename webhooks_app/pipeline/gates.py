@@ -81,7 +81,12 @@ class Gate:
 
     @property
     def cautious(self) -> bool:
-        """Whether the endpoint is unknown or slow, so that it may use only half of a process's senders."""
+        """Whether the endpoint is unknown or slow, so that it may use only half of a process's senders.
+
+        Its window says so; where a small cap leaves that little to say, the time of its answers does.
+        """
+        if self.max_in_flight < CAUTIOUS_WINDOW and (self.latency_ms is None or self.is_slow):
+            return True
         return min(self.window, self.max_in_flight) < min(CAUTIOUS_WINDOW, self.max_in_flight)
 
     @property

@@ -1,7 +1,7 @@
 """What limits cost that are set and never reached: a rate, a breaker, a cap of requests in flight."""
 
 from collections.abc import Iterator
-from statistics import mean
+from statistics import median
 from typing import Any
 
 from bench import filling
@@ -29,10 +29,12 @@ def gates_beside_none(run: Run) -> Iterator[Result]:
     for endpoints in (1, 10):
         arms = _arms(run, endpoints)
         for name, rounds in arms.items():
-            figures |= {f"{name}_{endpoints}_{key}": round(mean(one[key] for one in rounds)) for key in KEYS}
-        speed = {name: mean(one["deliveries_per_s"] for one in rounds) for name, rounds in arms.items()}
+            figures |= {
+                f"{name}_{endpoints}_{key}": round(median(one[key] for one in rounds)) for key in KEYS
+            }
+        speed = {name: median(one["deliveries_per_s"] for one in rounds) for name, rounds in arms.items()}
         spent = {
-            name: mean(one["cpu_us_per_delivery"] + one["pg_cpu_us_per_delivery"] for one in rounds)
+            name: median(one["cpu_us_per_delivery"] + one["pg_cpu_us_per_delivery"] for one in rounds)
             for name, rounds in arms.items()
         }
         figures[f"cost_{endpoints}"] = round(1 - speed[GATED] / speed[PLAIN], 3)

@@ -1,7 +1,7 @@
 """What order costs: one endpoint with strict order, with order by owner, and with none."""
 
 from collections.abc import Iterator
-from statistics import mean
+from statistics import median
 from typing import Any
 
 from bench import filling
@@ -28,7 +28,7 @@ def orders_beside_none(run: Run) -> Iterator[Result]:
                 found[kind].append(_measure(stage, kind, events))
     figures: dict[str, Any] = {"events": events, "owners": OWNERS, "ticks_needed": stage.ticks}
     for key in ("deliveries_per_s", "cpu_us_per_delivery", "pg_cpu_us_per_delivery"):
-        figures |= {f"{kind}_{key}": round(mean(each[key] for each in found[kind])) for kind in KINDS}
+        figures |= {f"{kind}_{key}": round(median(each[key] for each in found[kind])) for kind in KINDS}
     for kind in ("fifo", "subject"):
         figures[f"{kind}_ratio"] = round(
             figures[f"{kind}_deliveries_per_s"] / figures["none_deliveries_per_s"], 2

@@ -30,7 +30,7 @@ class Renewals:
         self._at = 0.0
 
     def look(self, alias: str, batches: Iterable[Batch]) -> None:
-        """Renew what is half spent; a failure costs the renewal and nothing else."""
+        """Renew what is half spent; a failure costs this second's renewals and nothing else."""
         now = time.monotonic()
         if now < self._at:
             return
@@ -42,6 +42,7 @@ class Renewals:
                 except (DatabaseError, InterfaceError) as error:
                     is_passing(alias, error)
                     logger.warning("a claim was not renewed: %s", type(error).__name__)
+                    return
 
 
 def half_spent(batch: Batch, now: float) -> list[Unit]:

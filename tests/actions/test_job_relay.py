@@ -1,6 +1,7 @@
 """The relay of slices: one at a time, begun again when it was lost, and its messages."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,10 +25,19 @@ def job() -> Job:
     return bulk_retry(OPERATOR)
 
 
+@pytest.fixture(autouse=True)
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return one item for each time that a slice saw to new events."""
+    looks: list[None] = []
+    monkeypatch.setattr(job_relay.runner, "fan_out", lambda: looks.append(None))
+    return looks
+
+
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Let every slice leave something; return the slices' seconds."""
     slices: list[float] = []
+    monkeypatch.setattr(job_relay, "LONGEST", 0.0)
     monkeypatch.setattr(job_relay, "run_jobs", lambda *, max_seconds: slices.append(max_seconds) or True)
     return slices
 
@@ -54,6 +64,28 @@ def test_only_one_relay_runs_however_often_it_is_begun(job, endless):
     assert run_slice(first) is None
     assert run_slice(second) is not None
     assert len(endless) == 3
+
+
+def test_a_slice_that_has_waited_long_works_longer_and_sees_to_new_events(job, looks, monkeypatch):
+    now, seconds = timezone.now(), [0.0]
+    monkeypatch.setattr(job_relay.clock, "db_now", lambda alias: now + timedelta(seconds=seconds[0]))
+    monkeypatch.setattr(job_relay, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+
+    def work(*, max_seconds):
+        seconds[0] += max_seconds
+        return True
+
+    monkeypatch.setattr(job_relay, "run_jobs", work)
+    baton = run_slice(None)
+    lasted = []
+    for waited in (0.0, 0.75, 1.5, 9.0):
+        seconds[0] += waited
+        began = seconds[0]
+        baton = run_slice(baton)
+        lasted.append(seconds[0] - began)
+    # Half of the time since the slice before began, in steps, from half a second to two.
+    assert lasted == [0.5, 1.0, 1.5, 2.0]
+    assert len(looks) == 1 + 2 + 3
 
 
 def test_a_relay_that_was_lost_is_begun_anew_after_some_seconds_and_the_old_one_ends(

@@ -122,7 +122,9 @@ def test_owners_take_turns_whoever_has_more_jobs(monkeypatch):
     order = []
     batch = run_jobs_module._batch
     monkeypatch.setattr(
-        run_jobs_module, "_batch", lambda alias, job: (order.append(job.tenant_id), batch(alias, job))
+        run_jobs_module,
+        "_batch",
+        lambda alias, job, wakes: (order.append(job.tenant_id), batch(alias, job, wakes)),
     )
     rows = [endpoint_with_dead(5, "big") for _ in range(3)] + [endpoint_with_dead(5, "small")]
     for row in rows:

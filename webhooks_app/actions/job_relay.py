@@ -1,22 +1,26 @@
 """The relay of slices in which Celery's workers do the jobs: one at a time, whoever starts it how often."""
 
+import time
+
 from django.db.models import QuerySet
 
 from .. import conf
 from ..models import Job, PipelineLock
-from ..pipeline import clock
+from ..pipeline import clock, runner
 from .jobs import OPEN
 from .run_jobs import is_left, run_jobs
 
 LOCK = "jobs"
-# Seconds; few, for a worker's process takes no other task meanwhile.
+# Seconds; few, for a worker's process takes no other task meanwhile. After so many it sees to new events.
 SLICE = 0.5
+# As long as a task that delivers: the share of a slice that has waited long behind others.
+LONGEST = 2.0
 # Seconds. A relay of which nobody has heard for so long was lost with its worker or its message.
 PATIENCE = 15.0
 
 
 def run_slice(baton: int | None) -> int | None:
-    """Work on the open jobs for a moment.
+    """Work on the open jobs for a moment, or for as long as the slice has waited for its turn, within bounds.
 
     Args:
         baton: what the slice before returned; None to begin a relay, which only works while there is none.
@@ -28,12 +32,23 @@ def run_slice(baton: int | None) -> int | None:
     if baton is None and not Job.objects.using(alias).filter(state__in=OPEN).exists():
         return None
     taken = _take(alias, baton)
-    if taken is None or run_jobs(max_seconds=SLICE):
-        return taken
+    if taken is None:
+        return None
+    until = time.monotonic() + _share(baton, taken)
+    while run_jobs(max_seconds=SLICE):
+        if time.monotonic() >= until:
+            return taken
+        runner.fan_out()
     # Nothing is left, or workers that died hold it: the next call begins a new relay.
     _locks(alias).filter(value=taken).update(value=0)
     # A job that was begun meanwhile has found the relay taken.
     return _take(alias, None) if is_left(alias) else None
+
+
+def _share(baton: int | None, taken: int) -> float:
+    """Return how many seconds the slice may last: half of the time from the beginning of the one before."""
+    since = 0.0 if baton is None else (taken - baton) / 2_000
+    return min(LONGEST, max(SLICE, since))
 
 
 def _take(alias: str, baton: int | None) -> int | None:

@@ -11,8 +11,9 @@ from django.db.models.functions import Coalesce
 
 from .. import conf
 from ..models import Job
-from ..pipeline import announce, clock, doorbell
+from ..pipeline import announce, clock
 from ..pipeline.job_rows import ClaimLostError, finish, hold, move_on
+from ..pipeline.spacing import SpacedWakes
 from ..pipeline.transactions import Tx, is_passing, short
 from .bulk_retry import RetrySteps
 from .erase import EraseSteps
@@ -46,15 +47,18 @@ def run_jobs(*, max_seconds: float = 20.0, stopping: Callable[[], bool] = lambda
         Whether jobs are left that nobody is working on.
     """
     alias = conf.current().DATABASE
-    until = time.monotonic() + max_seconds
-    while True:
-        turns = _turns(alias)
-        if not turns:
-            return False
-        for job_id in turns:
-            if stopping() or time.monotonic() > until:
-                return True
-            take_turn(alias, job_id)
+    until, wakes = time.monotonic() + max_seconds, SpacedWakes()
+    try:
+        while True:
+            turns = _turns(alias)
+            if not turns:
+                return False
+            for job_id in turns:
+                if stopping() or time.monotonic() > until:
+                    return True
+                take_turn(alias, job_id, wakes)
+    finally:
+        wakes.settle()
 
 
 def _turns(alias: str) -> list[int]:
@@ -72,13 +76,17 @@ def is_left(alias: str) -> bool:
     return bool(_turns(alias))
 
 
-def take_turn(alias: str, job_id: int) -> bool:
-    """Claim a job and do one batch of it; return whether it was free and open."""
+def take_turn(alias: str, job_id: int, wakes: SpacedWakes | None = None) -> bool:
+    """Claim a job and do one batch of it; return whether it was free and open.
+
+    Args:
+        wakes: of the batches before, where more are to follow; whoever gives it settles it.
+    """
     job = _claimed(alias, job_id)
     if job is None:
         return False
     try:
-        _batch(alias, job)
+        _batch(alias, job, wakes or SpacedWakes())
     except ClaimLostError:
         logger.info("job %s was taken over or ended", job.public_id)
     except Exception as error:  # whatever it is must not stop the other jobs
@@ -101,12 +109,12 @@ def _claimed(alias: str, job_id: int) -> Job | None:
     return rows.first() if claimed else None
 
 
-def _batch(alias: str, job: Job) -> None:
+def _batch(alias: str, job: Job, wakes: SpacedWakes) -> None:
     steps = STEPS[job.kind]
     # A cancelled job need not look for more.
     portion = Portion((), job.cursor, is_last=False) if job.cancel_requested_at else steps.look(alias, job)
     written = short(alias, lambda tx: _write(tx, steps, job, portion), durable=False)
-    doorbell.ring(endpoint_ids=written.wake | {each.endpoint_id for each in written.ended})
+    wakes.add(written.wake | {each.endpoint_id for each in written.ended})
     if written.at is not None:
         announce.ended(written.ended, written.at)
 

@@ -1,4 +1,4 @@
-"""Wakes of a fan-out: a busy endpoint's are spaced, so that they do not fill the queue."""
+"""Wakes of a fan-out or a job: a busy endpoint's are spaced, so that they do not fill the queue."""
 
 import time
 from collections.abc import Iterable

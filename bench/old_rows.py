@@ -1,5 +1,6 @@
-"""A database that has seen a million deliveries: events, outbox, deliveries, attempts, all finished."""
+"""A database that has seen many deliveries: events, outbox, deliveries, attempts, all ended."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection
@@ -8,7 +9,7 @@ from bench import filling, sample
 
 PER_EVENT = 10
 _BODY_AND_TIME = """convert_to(%(body)s, 'UTF8') AS body,
-now() - interval '29 days' + n * (interval '28 days' / %(events)s) AS moment
+now() - %(oldest)s + n * (%(span)s / %(events)s) AS moment
 FROM generate_series(1, %(events)s) n"""
 
 _OUTBOX = f"""INSERT INTO webhooks_app_outboxentry
@@ -25,8 +26,9 @@ FROM webhooks_app_outboxentry ORDER BY id"""
 _DELIVERIES = """INSERT INTO webhooks_app_delivery
 (endpoint_id, event_id, state, priority, attempts, step, deferrals, lapses, position, occurred_at, last_error,
  first_delivered_at, created_at, finished_at)
-SELECT endpoint_id, e.id, 'delivered', 0, 1, 0, 0, 0, row_number() OVER (), e.occurred_at, '',
- e.occurred_at, e.occurred_at, e.occurred_at
+SELECT endpoint_id, e.id, %(state)s, 0, 1, 0, 0, 0, row_number() OVER (), e.occurred_at,
+ CASE WHEN %(state)s = 'delivered' THEN '' ELSE 'status_5xx' END,
+ CASE WHEN %(state)s = 'delivered' THEN e.occurred_at END, e.occurred_at, e.occurred_at
 FROM webhooks_app_event e CROSS JOIN unnest(%(endpoints)s::bigint[]) AS endpoint_id
 ORDER BY e.id, endpoint_id"""
 
@@ -40,18 +42,36 @@ SELECT lpad(to_hex(d.id), 32, '0')::uuid, d.id, d.endpoint_id, e.public_id, e.ty
 FROM webhooks_app_delivery d JOIN webhooks_app_event e ON e.id = d.event_id ORDER BY d.id"""
 
 
-def fill(tenant: str, endpoint_ids: list[int], deliveries: int) -> None:
-    """Write finished deliveries of `tenant`, evenly to its ten endpoints, over the last 29 days."""
+def fill(
+    tenant: str,
+    endpoint_ids: list[int],
+    deliveries: int,
+    *,
+    days: tuple[int, int] = (29, 1),
+    state: str = "delivered",
+    attempts: bool = True,
+) -> None:
+    """Write ended deliveries of `tenant`, evenly to its endpoints.
+
+    Args:
+        days: how old the oldest and the newest event are.
+        state: how they ended; `delivered`, or dead.
+        attempts: whether each has one attempt in evidence.
+    """
     values: dict[str, Any] = {
         "body": sample.body("evt_old").decode(),
-        "events": deliveries // PER_EVENT,
+        "events": deliveries // len(endpoint_ids),
+        "oldest": timedelta(days=days[0]),
+        "span": timedelta(days=days[0] - days[1]),
         "type": sample.TYPE,
         "tenant": tenant,
         "endpoints": endpoint_ids,
+        "state": state,
     }
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit = off")
-        for statement in (_OUTBOX, _EVENTS, _DELIVERIES, _ATTEMPTS):
+        for statement in (_OUTBOX, _EVENTS, _DELIVERIES, *([_ATTEMPTS] if attempts else [])):
             cursor.execute(statement, values)
+        cursor.execute("SET synchronous_commit = on")
         cursor.execute("VACUUM ANALYZE")
     filling.analyze()

@@ -56,6 +56,11 @@ class Stage:
         self.servers.drop_database(self._name)
 
     @property
+    def url(self) -> str:
+        """The database of this measurement."""
+        return self.servers.postgres.url_of(self._name)
+
+    @property
     def worker(self) -> Worker:
         """The worker under measurement."""
         if self._worker is None:
@@ -64,7 +69,7 @@ class Stage:
 
     def start_worker(self) -> None:
         """Start a worker and have each of its processes deliver something."""
-        self._worker = Worker(self.servers.postgres.url_of(self._name)).start()
+        self._worker = Worker(self.url).start()
         warm = self.receiver.endpoint("warm-up")
         filling.add_endpoints([("warm-up", warm)] * 20)
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""A new life: enabling, a new URL and another policy forget what an endpoint's receiver did before."""
+"""A new life: who enables or resumes, or gives a new URL or policy, ends what the receiver did before."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,6 +10,8 @@ from django.utils import timezone
 from tests.actions.builders import make_endpoint, tenant
 from webhooks_app.actions.disable import disable
 from webhooks_app.actions.enable import enable
+from webhooks_app.actions.pause import pause
+from webhooks_app.actions.resume import resume
 from webhooks_app.actions.update_endpoint import update_endpoint
 from webhooks_app.models import AuditEntry, Endpoint, EndpointState
 from webhooks_app.signals import breaker_changed
@@ -159,7 +161,52 @@ def test_policy_and_url_at_once_close_the_breaker_once():
     assert [action for action, _ in audited()] == ["webhook.breaker_closed", "webhook.updated"]
 
 
-def test_whoever_listens_hears_of_it_after_the_commit(django_capture_on_commit_callbacks):
+@pytest.mark.parametrize("breaker", ["open", "half_open"])
+def test_resuming_closes_the_breaker_and_forgives_nothing_else(breaker):
+    row = troubled()
+    EndpointState.objects.update(breaker=breaker)
+    resumed = resume(tenant(), row)
+    assert state(*CLOSED) == CLOSED
+    assert state(*FAILING, *COUNTS) == {**FAILING, **COUNTS, "window": 4}
+    assert (state("generation"), resumed.revision) == ({"generation": 2}, row.revision + 1)
+    assert audited() == [("webhook.breaker_closed", {"reason": "timeout", "cause": "resumed"})]
+    resume(tenant(), row)
+    assert len(audited()) == 1
+
+
+def test_resuming_ends_pause_and_open_breaker_at_once():
+    row = troubled()
+    pause(tenant(), row)
+    resume(tenant(), row)
+    assert state("breaker", "paused_at", "enabled") == {
+        "breaker": "closed",
+        "paused_at": None,
+        "enabled": True,
+    }
+    assert [action for action, _ in audited()] == [
+        "webhook.paused",
+        "webhook.resumed",
+        "webhook.breaker_closed",
+    ]
+
+
+def test_resuming_what_is_merely_paused_begins_no_new_life():
+    row = make_endpoint(policy="exponential")
+    EndpointState.objects.update(window=2)
+    pause(tenant(), row)
+    resume(tenant(), row)
+    assert state("generation", "window") == {"generation": 1, "window": 2}
+
+
+def test_a_breaker_that_is_closed_by_hand_wakes_the_path(rung, django_capture_on_commit_callbacks):
+    row = troubled()
+    with django_capture_on_commit_callbacks(execute=True):
+        resume(tenant(), row)
+    assert rung == [row.pk]
+
+
+@pytest.mark.parametrize("act", [resume, lambda by, row: update_endpoint(by, row, {"policy": "strict"})])
+def test_whoever_listens_hears_of_it_after_the_commit(act, django_capture_on_commit_callbacks):
     row, heard = troubled(), []
 
     def listen(*, endpoint_id, state, reason, **_):
@@ -168,7 +215,7 @@ def test_whoever_listens_hears_of_it_after_the_commit(django_capture_on_commit_c
     breaker_changed.connect(listen)
     try:
         with django_capture_on_commit_callbacks() as callbacks:
-            update_endpoint(tenant(), row, {"policy": "strict"})
+            act(tenant(), row)
         assert heard == []
         for callback in callbacks:
             callback()

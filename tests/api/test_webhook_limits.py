@@ -93,6 +93,8 @@ def test_breaker_and_warning_are_shown(mine: Api) -> None:
     shown = mine.get(path).json()
     assert (shown["breaker"], shown["health_warning"]) == ("open", "redirect")
     assert mine.patch(path, {"policy": "strict"}).json()["breaker"] == "closed"
+    EndpointState.objects.update(breaker="open")
+    assert mine.post(f"{path}/resume").json()["breaker"] == "closed"
 
 
 def test_the_document_has_every_override_that_core_knows() -> None:

@@ -130,6 +130,7 @@ class ResumeView(ApiView):
             id="resumeWebhook",
             tag=_TAG,
             summary="Send what was held",
+            description="Ends a pause, and closes a breaker that is open or half-open.",
             permission=WEBHOOKS_MANAGE,
             body=Nothing,
             answer=Webhook,

@@ -13,7 +13,7 @@ from webhooks_app.actions.pause import pause
 from webhooks_app.actions.resend import resend
 from webhooks_app.core.states import DEAD, DELIVERED, PENDING
 from webhooks_app.exceptions import ActionError, Conflict, NotFound, PermissionDenied
-from webhooks_app.models import Attempt, AuditEntry, Delivery, Event, OutboxEntry
+from webhooks_app.models import Attempt, AuditEntry, Delivery, Event, OutboxEntry, Tenant
 from webhooks_app.pipeline.manual import Manual
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +72,18 @@ def test_a_paused_endpoint_gets_it_and_a_disabled_one_does_not(endpoint, receive
         resend(OPERATOR, row)
     assert caught.value.code == "webhook_disabled"
     assert len(receiver.requests) == 1
+
+
+def test_a_suspended_tenant_gets_nothing_and_its_delivery_stays(endpoint, receiver):
+    row = make_delivery(endpoint)
+    Tenant.objects.create(id="acme", suspended_at=timezone.now())
+    before = columns(row)
+    with pytest.raises(Conflict) as caught:
+        resend(OPERATOR, row)
+    assert (caught.value.code, receiver.requests) == ("tenant_suspended", [])
+    assert columns(row) == before
+    Tenant.objects.update(suspended_at=None)
+    assert resend(OPERATOR, row).status == "succeeded"
 
 
 def test_what_is_being_sent_is_a_conflict(endpoint, receiver):

@@ -11,7 +11,7 @@ from tests.api.client import Api, errors
 from webhooks_app.actions import test_send as test_send_module
 from webhooks_app.core.attempt import AttemptResult
 from webhooks_app.destinations.base import Sent
-from webhooks_app.models import Attempt, Delivery, EndpointState
+from webhooks_app.models import Attempt, Delivery, EndpointState, Tenant
 
 pytestmark = pytest.mark.django_db
 
@@ -101,3 +101,13 @@ def test_replay_at_a_disabled_webhook(mine: Api) -> None:
 def test_replay_chooses_one_way(mine: Api, body: Any, path: str) -> None:
     endpoint = rows.endpoint()
     assert list(errors(mine.post(f"/webhooks/{endpoint.public_id}/replay", body))) == [path]
+
+
+@pytest.mark.parametrize("verb", ["test", "resend"])
+def test_nothing_is_sent_for_a_suspended_tenant(mine: Api, verb: str) -> None:
+    endpoint = rows.endpoint()
+    Tenant.objects.filter(pk="a").update(suspended_at=timezone.now())
+    resent = f"/deliveries/{rows.delivery(endpoint).public_id}/resend"
+    response = mine.post(resent if verb == "resend" else f"/webhooks/{endpoint.public_id}/test")
+    assert (response.status_code, response.json()["code"]) == (409, "tenant_suspended")
+    assert "suspension" in response.json()["fix"]

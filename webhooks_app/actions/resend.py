@@ -11,18 +11,19 @@ from .actor import WEBHOOKS_MANAGE, Actor, require
 from .eligible import Eligible
 from .ending import in_flight
 from .scope import get_delivery, get_endpoint
+from .tenancy import check_not_suspended
 
 
 def resend(actor: Actor, delivery: Delivery) -> Attempt:
     """Send the delivery once, now, and return the attempt, whatever came of it.
 
     A success ends an open delivery as delivered. A failure changes nothing: an open one keeps its place in
-    the schedule, for which the attempt does not count, and an ended one the end it had. Neither pauses nor
-    limits hold it. Waits up to the policy's total timeout, so call it outside of a transaction.
+    the schedule, for which the attempt does not count, and an ended one the end it had. Neither pauses,
+    breakers nor limits hold it. Waits up to the policy's total timeout, so call it outside of a transaction.
 
     Raises:
-        Conflict: `delivery_in_flight` while a request of it runs; `webhook_disabled`; `event_unavailable`
-            when the event is expired, past its retention or erased.
+        Conflict: `delivery_in_flight` while a request of it runs; `webhook_disabled`; `tenant_suspended`;
+            `event_unavailable` when the event is expired, past its retention or erased.
         NotFound: `delivery_not_found`.
         PermissionDenied: without `webhooks:manage`.
         ActionError: `unavailable`, when the database that holds its body does not answer.
@@ -48,6 +49,7 @@ def resend(actor: Actor, delivery: Delivery) -> Attempt:
 
 def _check(alias: str, actor: Actor, row: Delivery) -> None:
     endpoint = get_endpoint(actor, row.endpoint.public_id)
+    check_not_suspended(alias, endpoint)
     if not endpoint.state.enabled:
         raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then resend.")
     event = row.event

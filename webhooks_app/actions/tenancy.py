@@ -1,12 +1,15 @@
-"""Questions about tenants that the path does not ask: who belongs to a partner, how long rows are kept."""
+"""Questions about tenants: who belongs to a partner, who is suspended, how long rows are kept."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from django.db.models import Q
+
 from .. import conf
-from ..models import Endpoint, Tenant
-from ..pipeline.tenancy import host
+from ..exceptions import Conflict
+from ..models import Endpoint, Partner, Tenant
+from ..pipeline.tenancy import host, is_suspended
 
 
 def partner_of(alias: str, tenant_id: str) -> str | None:
@@ -25,6 +28,23 @@ def tenants_of(alias: str, partner_id: str) -> Iterable[str | None]:
     known = Endpoint.objects.using(alias).filter(tenant_id__isnull=False, deleted_at__isnull=True)
     ids = known.order_by("tenant_id").values_list("tenant_id", flat=True).distinct()
     return [tenant_id for tenant_id in ids if own_class.partner_of(tenant_id) == partner_id]
+
+
+def check_not_suspended(alias: str, endpoint: Endpoint) -> None:
+    """Raise Conflict (`tenant_suspended`) when nothing may leave for the endpoint's tenant or partner.
+
+    The tables count, and the host's class too where there is one, as for the deliveries that the path sends.
+    """
+    tenants = Tenant.objects.using(alias).filter(
+        Q(suspended_at__isnull=False) | Q(partner__suspended_at__isnull=False), pk=endpoint.tenant_id
+    )
+    partners = Partner.objects.using(alias).filter(pk=endpoint.partner_id, suspended_at__isnull=False)
+    if (
+        is_suspended(endpoint.tenant_id, endpoint.partner_id)
+        or (endpoint.tenant_id is not None and tenants.exists())
+        or (endpoint.partner_id is not None and partners.exists())
+    ):
+        raise Conflict("the webhook's tenant or partner is suspended", code="tenant_suspended")
 
 
 @dataclass(frozen=True, slots=True)

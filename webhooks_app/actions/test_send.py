@@ -16,6 +16,7 @@ from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .retarget import confirm
 from .scope import get_endpoint, webhook_not_found
+from .tenancy import check_not_suspended
 
 EVENT_TYPE = "webhook.test"
 DATA = {"message": "hello"}
@@ -30,12 +31,14 @@ def test_send(actor: Actor, endpoint: Endpoint) -> Attempt:
     transaction.
 
     Raises:
+        Conflict: `tenant_suspended`.
         NotFound: deleted, or not the actor's.
         PermissionDenied: without `webhooks:manage`.
     """
     require(actor, WEBHOOKS_MANAGE)
     alias = conf.current().DATABASE
     fresh = get_endpoint(actor, endpoint.public_id)
+    check_not_suspended(alias, fresh)
     config = load_configs(alias, [fresh.pk]).get(fresh.pk)
     if config is None:
         raise webhook_not_found()

@@ -116,6 +116,11 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         "webhook_disabled": ErrorKind(
             409, "The webhook is disabled", 'Enable it with `PATCH {"enabled": true}` first.'
         ),
+        "tenant_suspended": ErrorKind(
+            409,
+            "The webhook's tenant or partner is suspended",
+            "Wait until the operator ends the suspension; what is held meanwhile is sent then.",
+        ),
         "too_many_secrets": ErrorKind(
             409,
             "As many secrets sign as may",

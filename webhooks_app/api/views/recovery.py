@@ -91,7 +91,13 @@ class ResendView(ApiView):
             permission=WEBHOOKS_MANAGE,
             body=Nothing,
             answer=Attempt,
-            errors=("delivery_not_found", "delivery_in_flight", "webhook_disabled", "event_unavailable"),
+            errors=(
+                "delivery_not_found",
+                "delivery_in_flight",
+                "webhook_disabled",
+                "tenant_suspended",
+                "event_unavailable",
+            ),
         )
     }
 

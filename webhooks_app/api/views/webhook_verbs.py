@@ -61,7 +61,7 @@ class TestView(ApiView):
             permission=WEBHOOKS_MANAGE,
             body=Nothing,
             answer=Attempt,
-            errors=("webhook_not_found",),
+            errors=("webhook_not_found", "tenant_suspended"),
         )
     }
 

@@ -70,6 +70,13 @@ def test_what_is_refused_is_named(mine: Api, given: Any, path: str) -> None:
     assert list(errors(mine.patch(f"/webhooks/{endpoint.public_id}", given))) == [path]
 
 
+@pytest.mark.parametrize("part", ["auto_disable", "breaker"])
+@pytest.mark.parametrize("value", [True, 5, 0, "false", [], None])
+def test_what_is_neither_an_object_nor_false(mine: Api, part: str, value: Any) -> None:
+    refused = mine.post("/webhooks", {**BODY, "policy_overrides": {part: value}})
+    assert errors(refused) == {f"policy_overrides/{part}": "Must be a JSON object or false."}
+
+
 @pytest.mark.parametrize("literal", [b"NaN", b"Infinity", b"1e400"])
 def test_numbers_that_are_none(mine: Api, literal: bytes) -> None:
     body = b'{"url": "%s", "events": ["*"], "rate_limit": {"per_second": %s}}' % (URL.encode(), literal)

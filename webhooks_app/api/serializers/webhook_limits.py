@@ -1,6 +1,7 @@
 """How a webhook is treated: its own values in place of its policy's, and its rate."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from rest_framework import serializers
@@ -41,6 +42,8 @@ class BreakerOverrides(Strict):
 class OrFalse(serializers.Field):
     """An object of the given shape, or `false`, which turns the rule off."""
 
+    default_error_messages: ClassVar = dict.fromkeys(("invalid", "null"), "Must be a JSON object or false.")
+
     def __init__(self, shape: type[Strict], **options: Any) -> None:
         super().__init__(**options)
         self.shape = shape
@@ -49,6 +52,8 @@ class OrFalse(serializers.Field):
         """Return the object's values or False, or refuse."""
         if data is False:
             return False
+        if not isinstance(data, Mapping):
+            self.fail("invalid")
         given = self.shape(data=data)
         given.is_valid(raise_exception=True)
         return dict(given.validated_data)

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from tests.admin import rows
 from tests.admin.pages import fields_of, list_url, listed, page_url
+from webhooks_app.admin.endpoint_columns import EndpointColumns
 from webhooks_app.models import AuditEntry, Endpoint, EndpointState
 
 pytestmark = pytest.mark.django_db
@@ -168,3 +169,10 @@ def test_what_the_path_did_is_in_the_audit(boss: Client, action: str) -> None:
     assert listed(boss, "auditentry", q=endpoint.public_id)[0] == entry.pk
     assert action in text(boss, list_url("auditentry"))
     assert "timeout" in text(boss, page_url("auditentry", entry.pk))
+
+
+@pytest.mark.parametrize(("most", "shown"), [(3, 3), (8, 7)])
+def test_the_window_is_no_wider_than_the_endpoints_own_limit(most: int, shown: int) -> None:
+    troubled(window=7)
+    Endpoint.objects.update(max_in_flight=most)
+    assert EndpointColumns().window(Endpoint.objects.get()) == shown

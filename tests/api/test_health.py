@@ -54,6 +54,14 @@ def test_the_health_of_a_new_webhook(mine: Api) -> None:
     assert body == {"id": row.public_id, "name": "books", **AS_NEW, **FIGURES}
 
 
+@pytest.mark.parametrize(("most", "shown"), [(1, 1), (3, 3), (7, 7), (8, 7)])
+def test_the_window_is_no_wider_than_the_webhooks_own_limit(mine: Api, most: int, shown: int) -> None:
+    row = rows.endpoint(max_in_flight=most)
+    EndpointState.objects.update(window=7)
+    assert mine.get(f"/webhooks/{row.public_id}/health").json()["window"] == shown
+    assert mine.get("/webhooks/health").json()["data"][0]["window"] == shown
+
+
 def test_the_health_of_one_in_trouble(mine: Api) -> None:
     row = rows.endpoint(policy="strict")
     EndpointState.objects.update(

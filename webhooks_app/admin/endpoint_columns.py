@@ -87,8 +87,8 @@ class EndpointColumns:
 
     @admin.display(description="requests in flight, at most now")
     def window(self, endpoint: Endpoint) -> int:
-        """Return the present window."""
-        return endpoint.state.window
+        """Return the present window, or the endpoint's own limit where that is lower."""
+        return min(endpoint.state.window, endpoint.max_in_flight)
 
     @admin.display(description="silent until")
     def held_until(self, endpoint: Endpoint) -> str:

@@ -34,6 +34,7 @@ class Facts:
     ``disable_progress`` is how near lasting failure has brought the endpoint to being disabled: 0 to 1; None
     when its policy does not disable. ``warnings`` of its policy were given about the present failures.
     ``health_warning`` is an error code that an operator should look at. ``latency_ms`` is smoothed.
+    ``window`` is how many requests it may have open now, its ``max_in_flight`` considered.
     """
 
     endpoint: Endpoint
@@ -93,7 +94,7 @@ def _known(endpoint: Endpoint, now: datetime) -> dict[str, Any]:
         "last_success_at": state.last_success_at,
         "last_failure_at": state.last_failure_at,
         "latency_ms": state.latency_ms,
-        "window": state.window,
+        "window": min(state.window, endpoint.max_in_flight),
         "hold_until": state.hold_until if state.hold_until and state.hold_until > now else None,
     }
 

@@ -57,7 +57,7 @@ def test_a_rate_is_given_as_json(boss: Client) -> None:
     ("changes", "field", "message"),
     [
         ({"rate_limit": '{"per_second": 0}'}, "rate_limit", "per_second: must be from"),
-        ({"rate_limit": '{"per_second": NaN}'}, "rate_limit", "per_second: must be from"),
+        ({"rate_limit": '{"per_second": NaN}'}, "rate_limit", "per_second: NaN"),
         ({"rate_limit": "5"}, "rate_limit", "must be"),
         ({"ordering": "fifo", "max_in_flight": "2"}, "max_in_flight", "must be 1"),
         ({"ordering": "random"}, "ordering", "not one of the available choices"),

@@ -33,16 +33,6 @@ class ActionForm(_ModelForm[M]):
             self.add_error(name if name in self.fields else None, f"{rest}: {message}" if rest else message)
 
 
-class JsonField(forms.JSONField):
-    """A JSON value in a text area; no value is an empty text, not the word null."""
-
-    widget = forms.Textarea(attrs={"rows": 4, "cols": 60, "class": "vLargeTextField"})
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return the text to show."""
-        return "" if value is None else super().prepare_value(value)
-
-
 class LinesField(forms.CharField):
     """A list of texts, one on each line."""
 

@@ -7,7 +7,8 @@ from django import forms
 from .. import conf
 from ..actions.replay_selection import STATUSES
 from ..models import Endpoint
-from .action_form import ActionForm, JsonField, LinesField
+from .action_form import ActionForm, LinesField
+from .json_field import JsonField
 
 COMMON = ("url", "method", "description", "events", "identity_ids", "headers")
 LIMITS = ("policy", "policy_overrides", "ordering", "max_in_flight", "rate_limit")

@@ -1,0 +1,56 @@
+"""The form field of a JSON value: whatever text is typed, it is a value the API would take or a form error."""
+
+import json
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.fields import InvalidJSONInput
+
+from ..core.strict_json import PayloadError, encode
+
+
+class JsonField(forms.JSONField):
+    """A JSON value in a text area; no value is an empty text, not the word null."""
+
+    widget = forms.Textarea(attrs={"rows": 4, "cols": 60, "class": "vLargeTextField"})
+
+    def to_python(self, value: Any) -> Any:
+        """Return the value. Raises ValidationError saying what is wrong."""
+        if fault := _fault(value):
+            raise ValidationError(fault, code="invalid")
+        return super().to_python(value)
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """Return what the form shows again; a text that is refused as it was typed."""
+        return InvalidJSONInput(data) if _fault(data) else super().bound_data(data, initial)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the text to show."""
+        return "" if value is None else super().prepare_value(value)
+
+
+def _fault(text: object) -> str | None:
+    """Say what is wrong with a typed text; None = nothing."""
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        # What parses may still be too deep or too large for those that read it later.
+        encode(json.loads(text, object_pairs_hook=_object))
+    except PayloadError as error:
+        return str(error).removeprefix("/")
+    except json.JSONDecodeError as error:
+        return f"Not JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+    except RecursionError:
+        return "Is nested too deeply."
+    except ValueError:
+        return "An integer has too many digits."
+    return None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse two members of one name, of which one would be lost unseen (RFC 8259, section 4)."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise PayloadError("", "a member is given twice in one object")
+    return members

@@ -1,4 +1,4 @@
-"""The form field of a JSON value: whatever text is typed, it is a value the API would take or a form error."""
+"""The form field of a JSON value: whatever text is typed, it is one the API would take or a form error."""
 
 import json
 from typing import Any

@@ -362,11 +362,15 @@ def test_neither_kind_blocks_the_other(kind: str, receiver: Receiver):
     assert set(ids_of(free)) <= set(sent)
 
 
-def test_a_blocked_strict_lane_does_not_hide_the_lanes_of_owners(receiver: Receiver):
+@pytest.mark.parametrize("blocked", ["waiting", "being sent"])
+def test_a_blocked_strict_lane_does_not_hide_the_lanes_of_owners(blocked: str, receiver: Receiver):
     """As after a change from `fifo` to `subject` while the receiver was down."""
     endpoint = ordered("fifo", state__window=4)
     (head,) = waiting(endpoint)
-    Delivery.objects.update(due_at=timezone.now() + timedelta(hours=1))
+    if blocked == "waiting":
+        Delivery.objects.update(due_at=timezone.now() + timedelta(hours=1))
+    else:
+        claim(endpoint)
     crowd(endpoint, "", 1_200)
     Endpoint.objects.update(ordering="subject")
     owned = [ref.id for ref in emit_for(endpoint, 3, owner=("order", "7"))]

@@ -20,7 +20,7 @@ from webhooks_app.core.states import (
     FAILED_PERMANENT,
     PENDING,
 )
-from webhooks_app.exceptions import InvalidRequest, NotFound, PermissionDenied
+from webhooks_app.exceptions import Conflict, InvalidRequest, NotFound, PermissionDenied
 from webhooks_app.models import AuditEntry, Delivery, Endpoint, Event, OutboxEntry, Partner, Tenant
 
 pytestmark = pytest.mark.django_db
@@ -147,6 +147,20 @@ def test_disabled_endpoints_and_what_they_would_not_be_given_are_skipped():
     dead(off)
     disable(OPERATOR, off)
     assert counts(finished(bulk_retry(OPERATOR))) == ("succeeded", 6, 1, 5)
+
+
+def test_a_disabled_endpoint_that_is_named_is_refused_and_one_disabled_meanwhile_fails_the_job():
+    row = make_endpoint()
+    old = dead(row)
+    job = bulk_retry(OPERATOR, endpoint=row)
+    disable(OPERATOR, row)
+    assert counts(finished(job)) == ("failed", 1, 0, 0)
+    assert job.error == "webhook_disabled"
+    with pytest.raises(Conflict) as caught:
+        bulk_retry(OPERATOR, endpoint=row)
+    assert caught.value.code == "webhook_disabled"
+    old.refresh_from_db()
+    assert old.state == EXHAUSTED
 
 
 def test_what_was_erased_is_skipped():

@@ -216,6 +216,10 @@ def test_bulk_retry_refuses(mine: Api) -> None:
     assert list(errors(mine.post("/deliveries/bulk-retry", {"webhook": "x"}))) == ["webhook"]
     response = mine.post("/deliveries/bulk-retry", {"webhook_id": rows.endpoint("b").public_id})
     assert (response.status_code, response.json()["code"]) == (404, "webhook_not_found")
+    disabled = rows.endpoint()
+    mine.patch(f"/webhooks/{disabled.public_id}", {"enabled": False})
+    response = mine.post("/deliveries/bulk-retry", {"webhook_id": disabled.public_id})
+    assert (response.status_code, response.json()["code"]) == (409, "webhook_disabled")
 
 
 @pytest.mark.parametrize(

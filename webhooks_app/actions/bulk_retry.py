@@ -9,6 +9,7 @@ from django.db.models import Max, Q, QuerySet
 from .. import conf
 from ..core.matching import EVENT_TYPE, MAX_PATTERN_LENGTH
 from ..core.states import DEAD, ERRORS, PENDING
+from ..exceptions import Conflict
 from ..models import Delivery, Endpoint, Job
 from ..pipeline import clock, requeue
 from ..pipeline.job_rows import lock_orderings
@@ -48,8 +49,8 @@ def bulk_retry(
 ) -> Job:
     """Begin a job that lets every selected delivery begin its schedule anew.
 
-    What the endpoint would not be given today (its filters, expiry, retention), and what belongs to disabled
-    endpoints, is skipped.
+    What the endpoint would not be given today (its filters, expiry, retention) is skipped, and so is what
+    belongs to disabled endpoints, unless the one that is named is: then the job fails (`webhook_disabled`).
 
     Args:
         endpoint: only its deliveries; default: those of every endpoint the actor can see.
@@ -61,13 +62,14 @@ def bulk_retry(
 
     Raises:
         InvalidRequest: bad values, or more than a million deliveries.
+        Conflict: `webhook_disabled`, the endpoint that is named.
         NotFound: the endpoint is deleted, or not the actor's.
         PermissionDenied: without `webhooks:manage`.
     """
     require(actor, WEBHOOKS_MANAGE)
     _check(status=status, error=error, event_type=event_type, since=since, until=until)
     alias = conf.current().DATABASE
-    fresh = None if endpoint is None else get_endpoint(actor, endpoint.public_id)
+    fresh = None if endpoint is None else _enabled(actor, endpoint)
     params: dict[str, Any] = {
         "webhook_id": fresh and fresh.public_id,
         "status": status,
@@ -88,6 +90,13 @@ def bulk_retry(
         params=params,
         action="deliveries.retry_begun",
     )
+
+
+def _enabled(actor: Actor, endpoint: Endpoint) -> Endpoint:
+    fresh = get_endpoint(actor, endpoint.public_id)
+    if not fresh.state.enabled:
+        raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then retry.")
+    return fresh
 
 
 def _check(
@@ -146,12 +155,18 @@ class RetrySteps:
         return Portion(taken, found.reached, found.reached >= last, len(found.rows) - len(taken))
 
     def write(self, tx: Tx, job: Job, portion: Portion, now: datetime) -> Written:
-        """Queue them, endpoint by endpoint; those of disabled and deleted ones are skipped."""
+        """Queue them, endpoint by endpoint; those of deleted ones are skipped.
+
+        Those of disabled ones too, unless the job names its endpoint: then it stops.
+        """
         by_endpoint: dict[int, list[Delivery]] = {}
         for row in portion.rows:
             by_endpoint.setdefault(row.endpoint_id, []).append(row)
         written = Written(skipped=portion.skipped + len(portion.rows))
-        for endpoint_id, ordering in sorted(lock_orderings(tx, by_endpoint).items()):
+        orderings = lock_orderings(tx, by_endpoint)
+        if job.params["webhook_id"] and None in orderings.values():
+            return Written(stop="webhook_disabled")
+        for endpoint_id, ordering in sorted(orderings.items()):
             if ordering is not None:
                 done = _queue(tx, endpoint_id, ordering, by_endpoint[endpoint_id], now=now)
                 written.done += done

@@ -32,7 +32,7 @@ class RecoverView(ApiView):
             costly=True,
             tag=_TAG,
             summary="Queue what a webhook lacks since a time",
-            description="Dead deliveries, and events it should have had and has no delivery of. It goes on "
+            description="Dead deliveries, and events it may have and has no delivery of. It goes on "
             "after the answer, as a job, within the webhook's limits and behind its live traffic.",
             permission=WEBHOOKS_MANAGE,
             body=shapes.Recover,
@@ -140,13 +140,13 @@ class BulkRetryView(ApiView):
             costly=True,
             tag=_TAG,
             summary="Let the deliveries that filters select begin anew",
-            description="At most a million. Goes on after the answer, as a job; what belongs to disabled "
-            "webhooks, is expired or past its retention is skipped.",
+            description="At most a million. Goes on after the answer, as a job; what is expired or past its "
+            "retention is skipped, and what belongs to disabled webhooks; naming one of these is refused.",
             permission=WEBHOOKS_MANAGE,
             body=shapes.BulkRetry,
             answer=Job,
             status=202,
-            errors=("webhook_not_found",),
+            errors=("webhook_not_found", "webhook_disabled"),
         )
     }
 

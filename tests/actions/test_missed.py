@@ -81,7 +81,15 @@ def test_what_it_should_not_have_had_is_not_missed():
     make_event(identity_id="b")
     make_event(identity_id="a", type="webhook.test")
     assert [each.pk for each in found(row)] == [wanted.pk]
-    assert found(make_endpoint()) == []
+
+
+def test_events_from_before_it_was_created_count():
+    event = make_event(age=2 * DAY)
+    make_event(type="invoice.sent"), make_event(fanned_out_at=None), make_event(age=30.1 * DAY)
+    row = make_endpoint(events=["order.*"])
+    assert row.created_at > event.recorded_at
+    assert [each.pk for each in found(row)] == [event.pk]
+    assert found(row, since=timezone.now() - DAY) == []
 
 
 def test_news_about_itself_is_not_missed():

@@ -97,11 +97,12 @@ def test_dead_and_missed_ones_come_in_the_order_of_the_events():
     assert set(Delivery.objects.values_list("lane", "priority")) == {("", Delivery.Priority.ORDERED)}
 
 
-def test_an_event_from_before_the_endpoint_is_not_missed_unless_all_are_asked_for():
-    row = make_endpoint()
+def test_since_decides_also_about_events_from_before_the_endpoint():
     make_event(), make_event(age=29 * DAY)
-    assert counts(finished(lately(row))) == ("succeeded", 0, 0, 0)
-    assert counts(finished(replay_from_earliest(OPERATOR, row))) == ("succeeded", 2, 2, 0)
+    row, other = make_endpoint(), make_endpoint()
+    assert counts(finished(lately(row))) == ("succeeded", 1, 1, 0)
+    assert counts(finished(lately(row, since=timezone.now() - 30 * DAY))) == ("succeeded", 1, 1, 0)
+    assert counts(finished(replay_from_earliest(OPERATOR, other))) == ("succeeded", 2, 2, 0)
 
 
 def test_the_window_is_of_occurred_at():

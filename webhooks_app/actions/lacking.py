@@ -1,4 +1,7 @@
-"""What an endpoint lacks: events whose delivery to it died, and events it should have had and never had."""
+"""What an endpoint lacks: events whose delivery to it died, and events it may have and never had.
+
+That it may have them is judged by what it is today; when it was created is of no account.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,14 +20,10 @@ HAS_BODY = Q(body__isnull=False) | Q(outbox_id__isnull=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Events that occurred from `since` on and before `until`; None = whenever.
-
-    `earlier`: also those from before the endpoint was made.
-    """
+    """Events that occurred from `since` on and before `until`; None = whenever."""
 
     since: datetime
     until: datetime | None = None
-    earlier: bool = False
 
 
 def lacking(
@@ -48,8 +47,6 @@ def lacking(
         rows = rows.filter(pk__gt=between[0], pk__lte=between[1])
     dead = Q(here__state__in=[str(state) for state in states], here__first_delivered_at__isnull=True)
     never = Q(here__isnull=True, replay_of__isnull=True, fanned_out_at__isnull=False)
-    if not window.earlier:
-        never &= Q(recorded_at__gte=endpoint.created_at)
     rows = rows.filter(occurred_at__gte=window.since)
     if window.until is not None:
         rows = rows.filter(occurred_at__lt=window.until)

@@ -68,9 +68,10 @@ def missed(
     cursor: str | None = None,
     limit: int = 25,
 ) -> MissedPage:
-    """Return events whose delivery to the endpoint died, and those it should have had and never had.
+    """Return events whose delivery to the endpoint died, and those it may have today and never had.
 
-    A call looks at some ten thousands of events at most and returns what it found.
+    Those from before it was created are among them. A call looks at some ten thousands of events at most and
+    returns what it found.
 
     Args:
         since, until: a window of `occurred_at`, `until` excluded; default: the whole retention.

@@ -26,9 +26,10 @@ from .sensitivity import require_for_events
 def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetime | None = None) -> Job:
     """Begin a job that queues what the endpoint lacks of the events that occurred since then.
 
-    That is deliveries that died and were never delivered, unless somebody cancelled them, and events that
-    the endpoint should have had and has no delivery of, such as those from while it was disabled. Each begins
-    its schedule anew. Events that are expired or past their retention never leave again.
+    That is deliveries that died and were never delivered, unless somebody cancelled them, and events of the
+    endpoint's scope and today's filters that it has no delivery of, such as those from while it was disabled
+    and from before it was created. Each begins its schedule anew. Events that are expired or past their
+    retention never leave again.
 
     Args:
         since: of `occurred_at`.
@@ -46,22 +47,22 @@ def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetim
         faults.add("since", "must be given")
     check_window(since, until, faults)
     faults.finish()
-    return _begin(actor, endpoint, since=since, until=until, earlier=False)
+    return _begin(actor, endpoint, since=since, until=until, path="since")
 
 
 def replay_from_earliest(actor: Actor, endpoint: Endpoint) -> Job:
-    """Begin a job that queues every retained event the endpoint may have, also from before it was made.
+    """Begin a job that queues every retained event the endpoint may have and lacks.
 
     Raises:
         InvalidRequest: naming `from`, for more than a million events.
         Conflict, NotFound, PermissionDenied: as `recover`.
     """
     require(actor, WEBHOOKS_MANAGE)
-    return _begin(actor, endpoint, since=None, until=None, earlier=True)
+    return _begin(actor, endpoint, since=None, until=None, path="from")
 
 
 def _begin(
-    actor: Actor, endpoint: Endpoint, *, since: datetime | None, until: datetime | None, earlier: bool
+    actor: Actor, endpoint: Endpoint, *, since: datetime | None, until: datetime | None, path: str
 ) -> Job:
     alias = conf.current().DATABASE
     fresh = get_endpoint(actor, endpoint.public_id)
@@ -71,13 +72,12 @@ def _begin(
     now = clock.db_now(alias)
     eligible = Eligible(alias, fresh, now)
     # The clocks of those who emit may be ahead: what is recorded later, the last key leaves out.
-    window = Window(since=max(since or eligible.since, eligible.since), until=until, earlier=earlier)
+    window = Window(since=max(since or eligible.since, eligible.since), until=until)
     total = _count(eligible, fresh, window)
-    jobs.check_total(total, "from" if earlier else "since")
+    jobs.check_total(total, path)
     params = {
         "since": window.since.isoformat(),
         "until": until and until.isoformat(),
-        "earlier": earlier,
         "last": Event.objects.using(alias).aggregate(last=Max("pk"))["last"] or 0,
     }
     return jobs.begin(
@@ -131,4 +131,4 @@ class RecoverSteps:
 def _window(job: Job, eligible: Eligible) -> Window:
     """Return the window of the job; its beginning may have left the retention since."""
     since = max(moment_of(job.params, "since") or eligible.since, eligible.since)
-    return Window(since=since, until=moment_of(job.params, "until"), earlier=bool(job.params["earlier"]))
+    return Window(since=since, until=moment_of(job.params, "until"))

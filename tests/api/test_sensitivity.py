@@ -7,12 +7,15 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
+from django.utils import timezone
 
 from tests.api import rows
 from tests.api.client import Api
 from webhooks_app import event_type, event_types
 from webhooks_app.actions.actor import PERMISSIONS
-from webhooks_app.models import Endpoint
+from webhooks_app.actions.run_jobs import run_jobs
+from webhooks_app.models import Delivery, Endpoint, Event
+from webhooks_app.pipeline import manual
 
 pytestmark = pytest.mark.django_db
 
@@ -107,6 +110,43 @@ def test_queueing_the_past_takes_it(mine: Api, reader: Api) -> None:
         assert reader.post(f"{path}/{verb}", body).status_code == 202
     there = {"since": SINCE, "to": endpoint.public_id}
     assert denied(mine, "POST", f"/webhooks/{plain.public_id}/replay", there) == ["messages:read"]
+
+
+def kept(kind: str) -> Event:
+    """An event of just now that has its body."""
+    moment = timezone.now()
+    return rows.event(type=kind, occurred_at=moment, recorded_at=moment, body=b"{}")
+
+
+def test_sending_one_again_takes_that_of_its_type(
+    mine: Api, reader: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = rows.endpoint(events=["*"])
+    asked: list[int] = []
+    monkeypatch.setattr(manual, "send_now", lambda alias, pk: asked.append(pk) or manual.Manual(None, ""))
+    message = rows.delivery(endpoint, kept("message.received"), state="exhausted")
+    plain = rows.delivery(endpoint, kept("order.paid"), state="exhausted")
+    path = f"/deliveries/{message.public_id}/resend"
+    assert denied(mine, "POST", path, {}) == ["messages:read"]
+    assert asked == []
+    reader.post(path, {}), mine.post(f"/deliveries/{plain.public_id}/resend", {})
+    assert asked == [message.pk, plain.pk]
+
+
+def test_retrying_many_takes_that_of_what_is_named_and_leaves_out_the_rest(mine: Api, reader: Api) -> None:
+    all_of_it, plain = rows.endpoint(events=["*"]), rows.endpoint(events=["order.paid"])
+    for kind in ("message.received", "message.quarantined", "order.paid"):
+        rows.delivery(all_of_it, kept(kind), state="exhausted")
+    path = "/deliveries/bulk-retry"
+    assert denied(mine, "POST", path, {"event_type": "message.received"}) == ["messages:read"]
+    assert denied(reader, "POST", path, {"webhook_id": all_of_it.public_id}) == ["quarantine:review"]
+    for body in ({"webhook_id": plain.public_id}, {"event_type": "order.sent"}):
+        assert mine.post(path, body).json()["total"] == 0
+    named = {"webhook_id": all_of_it.public_id, "event_type": "message.received"}
+    assert (mine.post(path, {}).json()["total"], reader.post(path, named).json()["total"]) == (1, 1)
+    run_jobs()
+    pending = Delivery.objects.filter(state="pending").values_list("event__type", flat=True)
+    assert sorted(pending) == ["message.received", "order.paid"]
 
 
 def test_other_verbs_do_not(mine: Api) -> None:

@@ -25,6 +25,7 @@ from .lacking import RECOVERED
 from .replay_selection import STATUSES as REPLAYED
 from .replay_selection import check_window
 from .scope import get_endpoint, visible_endpoints
+from .sensitivity import require_for_events, withheld
 from .tenancy import retention
 
 _DEFAULT = Q(state__in=[str(state) for state in RECOVERED], first_delivered_at__isnull=True)
@@ -51,6 +52,7 @@ def bulk_retry(
 
     What the endpoint would not be given today (its filters, expiry, retention) is skipped, and so is what
     belongs to disabled endpoints, unless the one that is named is: then the job fails (`webhook_disabled`).
+    Deliveries of sensitive event types whose permission the actor lacks are no part of the selection.
 
     Args:
         endpoint: only its deliveries; default: those of every endpoint the actor can see.
@@ -64,12 +66,14 @@ def bulk_retry(
         InvalidRequest: bad values, or more than a million deliveries.
         Conflict: `webhook_disabled`, the endpoint that is named.
         NotFound: the endpoint is deleted, or not the actor's.
-        PermissionDenied: without `webhooks:manage`.
+        PermissionDenied: without `webhooks:manage`, or what `event_type`, or else the events of `endpoint`,
+            take besides.
     """
     require(actor, WEBHOOKS_MANAGE)
     _check(status=status, error=error, event_type=event_type, since=since, until=until)
     alias = conf.current().DATABASE
     fresh = None if endpoint is None else _enabled(actor, endpoint)
+    require_for_events(actor, _named(fresh, event_type))
     params: dict[str, Any] = {
         "webhook_id": fresh and fresh.public_id,
         "status": status,
@@ -77,6 +81,7 @@ def bulk_retry(
         "event_type": event_type,
         "since": since and since.isoformat(),
         "until": until and until.isoformat(),
+        "without": withheld(actor),
     }
     rows = _selected(_scope(actor, fresh), params)
     total = rows.order_by()[: jobs.MAX_TOTAL + 1].count()
@@ -90,6 +95,13 @@ def bulk_retry(
         params=params,
         action="deliveries.retry_begun",
     )
+
+
+def _named(endpoint: Endpoint | None, event_type: str | None) -> Sequence[str]:
+    """Return the event patterns that the request names; of others the actor gets what it may have."""
+    if event_type is not None:
+        return [event_type]
+    return [] if endpoint is None else endpoint.events
 
 
 def _enabled(actor: Actor, endpoint: Endpoint) -> Endpoint:
@@ -130,6 +142,8 @@ def _selected(rows: QuerySet[Delivery], params: Mapping[str, Any]) -> QuerySet[D
         rows = rows.filter(last_error=params["error"])
     if params["event_type"]:
         rows = rows.filter(event__type=params["event_type"])
+    if params["without"]:
+        rows = rows.exclude(event__type__in=params["without"])
     for name, condition in (("since", "occurred_at__gte"), ("until", "occurred_at__lt")):
         if (moment := moment_of(params, name)) is not None:
             rows = rows.filter(**{condition: moment})

@@ -11,6 +11,7 @@ from .actor import WEBHOOKS_MANAGE, Actor, require
 from .eligible import Eligible
 from .ending import in_flight
 from .scope import get_delivery, get_endpoint
+from .sensitivity import require_for_events
 from .tenancy import check_not_suspended
 
 
@@ -25,12 +26,13 @@ def resend(actor: Actor, delivery: Delivery) -> Attempt:
         Conflict: `delivery_in_flight` while a request of it runs; `webhook_disabled`; `tenant_suspended`;
             `event_unavailable` when the event is expired, past its retention or erased.
         NotFound: `delivery_not_found`.
-        PermissionDenied: without `webhooks:manage`.
+        PermissionDenied: without `webhooks:manage`, or what a sensitive event type takes besides.
         ActionError: `unavailable`, when the database that holds its body does not answer.
     """
     require(actor, WEBHOOKS_MANAGE)
     alias = conf.current().DATABASE
     row = get_delivery(actor, delivery.public_id)
+    require_for_events(actor, [row.event.type])
     _check(alias, actor, row)
     try:
         made = manual.send_now(alias, row.pk)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from ..event_types import permissions_for
+from ..event_types import event_types, permissions_for
 from ..exceptions import PermissionDenied
 from .actor import Actor
 
@@ -10,7 +10,8 @@ from .actor import Actor
 def require_for_events(actor: Actor, patterns: Collection[str]) -> None:
     """Raise PermissionDenied unless the actor has what a list of event patterns takes; the operator has it.
 
-    Asked on registering an endpoint, on changing its events or its URL, and on queueing past events for it.
+    Asked on registering an endpoint, on changing its events or its URL, on queueing past events for it, and
+    on sending one of them again.
     """
     missing = sorted(permissions_for(patterns) - actor.permissions)
     if missing and not actor.is_operator:
@@ -19,3 +20,12 @@ def require_for_events(actor: Actor, patterns: Collection[str]) -> None:
             required=missing,
             fix=f"Use a key that has {', '.join(missing)}, or leave these event types out.",
         )
+
+
+def withheld(actor: Actor) -> list[str]:
+    """Return the sensitive event types whose permission the actor lacks; none for the operator."""
+    if actor.is_operator:
+        return []
+    return [
+        each.name for each in event_types() if each.permission and each.permission not in actor.permissions
+    ]

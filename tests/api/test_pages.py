@@ -40,6 +40,19 @@ def test_a_filter_may_leave_a_page_short_but_nothing_out(mine: Api, few: int) ->
     assert ids(walk(mine, path, limit=2)) == [each.public_id for each in made[::-1]]
 
 
+def test_a_type_of_events_is_looked_for_in_the_events_of_the_page(mine: Api, few: int) -> None:
+    endpoint, other = rows.endpoint(), rows.endpoint()
+    events = [rows.event(type="order.paid" if n % 6 == 0 else "order.sent") for n in range(15)]
+    made = [rows.delivery(endpoint, event) for event in events]
+    theirs = [rows.delivery(other, event) for event in events]
+    paid, theirs_paid = ([each.public_id for each in group[::-6][:3]] for group in (made[:13], theirs[:13]))
+    pages = walk(mine, f"/webhooks/{endpoint.public_id}/deliveries", event_type="order.paid", limit=1)
+    assert ids(pages) == paid
+    both = [each for pair in zip(theirs_paid, paid, strict=True) for each in pair]
+    assert ids(walk(mine, "/deliveries", event_type="order.paid", limit=1)) == both
+    assert ids(walk(mine, "/deliveries", event_type="nobody.sends")) == []
+
+
 def test_dead_ones_are_looked_at_alone(mine: Api, few: int) -> None:
     endpoint = rows.endpoint()
     state = {0: "exhausted", 9: "expired"}

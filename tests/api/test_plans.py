@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.api import rows
 from tests.api.client import Api
-from webhooks_app.api import delivery_pages
+from tests.plans import explained
+from webhooks_app.api import delivery_pages, pagination
 
 pytestmark = [pytest.mark.django_db, pytest.mark.pg]
 
@@ -56,6 +57,37 @@ def test_deliveries_of_all_are_walked_by_event(
         assert len(api("platform").get("/deliveries").json()["data"]) == 2
     page = [query["sql"] for query in queries if 'FROM "webhooks_app_delivery"' in query["sql"]][-1]
     assert "webhooks_delivery_event" in plan_of(page)
+
+
+FILL = """
+INSERT INTO webhooks_app_event (public_id, type, tenant_id, environment, occurred_at, recorded_at,
+  fanned_out_at, fan_out_cursor)
+SELECT 'evt_many' || n, CASE WHEN n %% 100 = 0 THEN 'order.rare' ELSE 'order.paid' END, 'acme', 'live',
+  now(), now(), now(), 0 FROM generate_series(1, 20000) n;
+INSERT INTO webhooks_app_delivery (endpoint_id, event_id, state, priority, attempts, step, deferrals, lapses,
+  position, last_error, occurred_at, created_at, finished_at)
+SELECT endpoint, id, 'delivered', 0, 1, 0, 0, 0, id, '', now(), now(), now()
+FROM webhooks_app_event, unnest(%s::bigint[]) AS endpoint
+"""
+
+
+@pytest.mark.parametrize("query", [{"event_type": "order.rare"}, {"event_type": "no.such"}, {"error": "dns"}])
+@pytest.mark.parametrize("path", ["/webhooks/{id}/deliveries", "/deliveries"])
+def test_a_filter_reads_a_stretch_and_no_table(
+    mine: Api, path: str, query: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pagination, "LOOKED_AT", 400)
+    endpoints = [rows.endpoint(), rows.endpoint()]
+    with connection.cursor() as cursor:
+        cursor.execute(FILL, [[each.pk for each in endpoints]])
+        cursor.execute("ANALYZE webhooks_app_event, webhooks_app_delivery")
+    path = path.format(id=endpoints[0].public_id)
+    cursor = mine.get(path, query).json()["next_cursor"]
+    with explained(analyze=True) as plans:
+        assert mine.get(path, {**query, "cursor": cursor}).json()["next_cursor"]
+    plans.check()
+    assert plans.most_read("webhooks_app_event") <= 450
+    assert plans.most_read("webhooks_app_delivery") <= 900
 
 
 def plan_of(sql: str) -> str:

@@ -12,9 +12,9 @@ from django.db.models import Max, OuterRef, Q, QuerySet, Subquery
 from .. import conf
 from ..actions.replay_selection import STATUSES
 from ..core.states import DEAD
-from ..models import Delivery, Endpoint
+from ..models import Delivery, Endpoint, Event
 from . import pagination
-from .pagination import Floor, Key, look_at_most
+from .pagination import Floor, Key, Narrow, look_at_most
 
 KEYS: Final = ("event_id", "pk")
 KEYS_AT_ONE: Final = ("event_id",)
@@ -71,6 +71,21 @@ def look_at_each(endpoint_ids: Sequence[int], count: int, *, dead: bool = False)
 def status_of(given: Mapping[str, Any]) -> Q:
     """Return the condition of the filter `status`."""
     return STATUSES[given["status"]] if "status" in given else Q()
+
+
+def of_type(event_type: str) -> Narrow:
+    """Return the filter by the type of the event, for pages in the order of events.
+
+    The events of the page are said once more: a database takes no range over from the deliveries to them, and
+    would read all events of the type.
+    """
+
+    def narrow(last: Key | None, lowest: Key | None) -> Q:
+        events = Event.objects.using(conf.current().DATABASE).filter(type=event_type)
+        events = events if last is None else events.filter(pk__lte=last[0])
+        return Q(event__in=events if lowest is None else events.filter(pk__gte=lowest[0]))
+
+    return narrow
 
 
 def _asks_for_dead(given: Mapping[str, Any]) -> bool:

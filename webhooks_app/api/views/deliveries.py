@@ -7,8 +7,9 @@ from rest_framework.response import Response
 from ...actions.actor import WEBHOOKS_READ
 from ...actions.scope import get_delivery, get_endpoint, visible_endpoints
 from ...models import Delivery
-from ..delivery_pages import KEYS, KEYS_AT_ONE, at_many, at_one, status_of
+from ..delivery_pages import KEYS, KEYS_AT_ONE, at_many, at_one, of_type, status_of
 from ..operations import Operation
+from ..pagination import Narrow
 from ..serializers import delivery as shapes
 from .base import ApiView
 from .lists import ListView
@@ -19,11 +20,15 @@ TAG = "Deliveries"
 class DeliveryList(ListView[Delivery]):
     """Pages of deliveries."""
 
-    exact = {"state": "state", "error": "last_error", "event_type": "event__type"}
+    exact = {"state": "state", "error": "last_error"}
 
     def condition(self) -> Q:
         """Return the filters of the query as one condition."""
         return super().condition() & status_of(self.given)
+
+    def narrow(self) -> Narrow | None:
+        """Return the filter that reads events too."""
+        return of_type(self.query["event_type"]) if "event_type" in self.query else None
 
 
 class Deliveries(DeliveryList):

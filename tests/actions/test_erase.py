@@ -8,6 +8,7 @@ from django.db.utils import ConnectionDoesNotExist
 from django.utils import timezone
 
 from tests.actions.builders import (
+    ALL,
     OPERATOR,
     leased,
     make_attempt,
@@ -19,8 +20,12 @@ from tests.actions.builders import (
 from tests.actions.jobs import counts, finished, one_batch
 from webhooks_app.actions import erase as erase_module
 from webhooks_app.actions import run_jobs as run_jobs_module
+from webhooks_app.actions.actor import Actor
 from webhooks_app.actions.delete_endpoint import delete_endpoint
 from webhooks_app.actions.erase import erase
+from webhooks_app.actions.jobs import cancel_job
+from webhooks_app.actions.replay import replay
+from webhooks_app.actions.scope import get_job, visible_jobs
 from webhooks_app.core.states import DEAD_LETTERED, DELIVERED, EXHAUSTED, PENDING
 from webhooks_app.events import emit
 from webhooks_app.exceptions import InvalidRequest, PermissionDenied
@@ -174,7 +179,35 @@ def test_who_was_erased_is_forgotten_with_the_work():
     assert (job.tenant_id, job.partner_id) == (None, None)
     entry = AuditEntry.objects.latest("id")
     assert (entry.action, entry.target_id) == ("payloads.erasure_begun", job.public_id)
+    assert entry.details == {"job": job.public_id, "total": 1, "labels": ["identity_id"]}
     assert "canary" not in str(list(AuditEntry.objects.values()))
+
+
+def test_the_audit_names_the_tenant_and_the_kinds_of_the_labels():
+    erase(OPERATOR, tenant_id="acme", subject="canary")
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.target_type, entry.target_id, entry.tenant_id) == ("tenant", "acme", "acme")
+    assert entry.details["labels"] == ["subject", "tenant_id"]
+    assert "canary" not in str(entry.details)
+
+
+def test_the_platforms_keys_see_the_job_and_leave_it_to_the_operator():
+    job = erase(OPERATOR, tenant_id="acme")
+    key = Actor("key", "key_3", environment="live", permissions=ALL)
+    assert get_job(key, job.public_id) == job
+    assert list(visible_jobs(key)) == [job]
+    assert not visible_jobs(tenant(environment="live")).exists()
+    with pytest.raises(PermissionDenied):
+        cancel_job(key, job)
+    assert cancel_job(OPERATOR, job).state == "cancelled"
+
+
+def test_what_was_erased_is_left_out_of_a_replay():
+    row, event = make_endpoint(), personal(identity_id="ann")
+    make_delivery(row, event, state=DELIVERED)
+    assert replay(OPERATOR, row, event_ids=[event.public_id]) == 1
+    finished(erase(OPERATOR, identity_id="ann"))
+    assert replay(OPERATOR, row, event_ids=[event.public_id]) == 0
 
 
 def test_a_reused_key_of_an_outbox_that_was_set_back_is_not_ours():

@@ -16,7 +16,7 @@ _NOTHING: Mapping[str, Any] = {}
 def record(
     actor: Actor,
     action: str,
-    target: Endpoint | ApiKey | Job | None = None,
+    target: Endpoint | ApiKey | Job | str | None = None,
     *,
     details: Mapping[str, Any] = _NOTHING,
     now: datetime | None = None,
@@ -25,7 +25,8 @@ def record(
 
     Args:
         action: noun and past participle, `webhook.updated`.
-        target: the endpoint, key or job acted upon; None for maintenance of the whole installation.
+        target: the endpoint, key or job acted upon, or the id of a tenant; None for maintenance of the whole
+            installation.
         details: ids, names and settings as JSON; never payloads, secrets, header values, or more of a URL
             than its host, which is all of it that is certainly no secret.
         now: the database's time; asked for when left out.
@@ -43,9 +44,11 @@ def record(
     )
 
 
-def _target(target: Endpoint | ApiKey | Job | None) -> dict[str, Any]:
+def _target(target: Endpoint | ApiKey | Job | str | None) -> dict[str, Any]:
     if target is None:
         return {"target_type": "installation", "target_id": ""}
+    if isinstance(target, str):
+        return {"target_type": "tenant", "target_id": target, "tenant_id": target}
     if isinstance(target, Endpoint | Job):
         owner = {"tenant_id": target.tenant_id, "partner_id": target.partner_id}
         kind = "webhook" if isinstance(target, Endpoint) else "job"

@@ -30,7 +30,7 @@ def erase(
     """Begin a job that removes the payloads of all events that have every given label.
 
     Gone are bodies, also those of replay copies and of events not yet fanned out, and what receivers
-    answered. What stays is that there was an event and what became of it. Open deliveries end as
+    answered. What stays is that there was an event, its labels, and what became of it. Open deliveries end as
     `dead_lettered` (`event_unavailable`). Repeating it does no harm.
 
     Raises:
@@ -40,7 +40,15 @@ def erase(
     total = erasable(actor, tenant_id=tenant_id, identity_id=identity_id, subject=subject)
     labels = _given(tenant_id=tenant_id, identity_id=identity_id, subject=subject)
     return jobs.begin(
-        actor, Job.Kind.ERASE, endpoint=None, total=total, params=labels, action="payloads.erasure_begun"
+        actor,
+        Job.Kind.ERASE,
+        endpoint=None,
+        total=total,
+        params=labels,
+        action="payloads.erasure_begun",
+        target=tenant_id,
+        # Their kinds alone: the audit would keep a person's label, or its hash, for good.
+        details={"labels": sorted(labels)},
     )
 
 

@@ -13,11 +13,12 @@ from ..ids import new_id
 from ..models import Endpoint, Job
 from ..pipeline import clock, doorbell
 from . import audit
-from .actor import WEBHOOKS_MANAGE, Actor, require
+from .actor import WEBHOOKS_MANAGE, Actor, require, require_operator
 from .scope import get_job
 
 OPEN = (Job.State.QUEUED, Job.State.RUNNING)
 MAX_TOTAL = 1_000_000
+_NOTHING: Mapping[str, Any] = {}
 
 
 def cancel_job(actor: Actor, job: Job) -> Job:
@@ -26,11 +27,13 @@ def cancel_job(actor: Actor, job: Job) -> Job:
     Raises:
         Conflict: `job_ended`, unless it was cancelled before.
         NotFound: `job_not_found`.
-        PermissionDenied: without `webhooks:manage`.
+        PermissionDenied: without `webhooks:manage`, or a key of one environment for a job of both.
     """
     require(actor, WEBHOOKS_MANAGE)
     alias = conf.current().DATABASE
     fresh = get_job(actor, job.public_id)
+    if fresh.environment is None and actor.environment is not None:
+        require_operator(actor)
     with transaction.atomic(using=alias):
         now = clock.db_now(alias)
         rows = Job.objects.using(alias).filter(pk=fresh.pk, state__in=OPEN)
@@ -64,6 +67,8 @@ def begin(
     total: int,
     params: Mapping[str, Any],
     action: str,
+    target: str | None = None,
+    details: Mapping[str, Any] = _NOTHING,
 ) -> Job:
     """Write the row of a job and its audit; the commit rings for a worker.
 
@@ -72,6 +77,8 @@ def begin(
         total: as counted, at most MAX_TOTAL.
         params: as JSON; what the worker goes by.
         action: of the audit, `webhook.recovery_begun`.
+        target: of the audit, the id of a tenant; None: the endpoint, or else the job.
+        details: of the audit, besides the job and its total.
     """
     alias = conf.current().DATABASE
     with transaction.atomic(using=alias):
@@ -88,8 +95,8 @@ def begin(
             created_at=now,
             **_owner(actor, endpoint),
         )
-        details = {"job": job.public_id, "total": total}
-        audit.record(actor, action, endpoint or job, details=details, now=now)
+        told = {"job": job.public_id, "total": total, **details}
+        audit.record(actor, action, target or endpoint or job, details=told, now=now)
         doorbell.ring_on_commit(alias, jobs=True)
     return job
 

@@ -12,6 +12,7 @@ from ..exceptions import InvalidRequest
 from ..models import Delivery, Event
 from .eligible import Eligible
 from .faults import Faults
+from .lacking import HAS_BODY
 
 MAX_IDS = 100
 MAX_EVENTS = 1_000
@@ -90,17 +91,17 @@ def select(alias: str, eligible: Eligible, request: Request, *, seen_at: int) ->
     """Return the events, in their order, that match the request and the endpoint's subscription.
 
     What is left out in silence: other owners' events, those out of the filters, tests, events that are
-    expired or past their retention (counted from `occurred_at`), copies that an earlier replay made, and
-    ids that nobody knows.
+    expired, erased or past their retention (counted from `occurred_at`), copies that an earlier replay made,
+    and ids that nobody knows.
 
     Args:
         seen_at: key of the endpoint at whose deliveries `status` looks.
 
     Raises InvalidRequest for more than 1,000 events.
     """
-    rows = eligible.rows().filter(_asked_for(alias, request, seen_at), replay_of__isnull=True).order_by("id")
+    rows = eligible.rows().filter(HAS_BODY, _asked_for(alias, request, seen_at), replay_of__isnull=True)
     found: list[Event] = []
-    for event in rows.defer("body").iterator(chunk_size=MAX_EVENTS + 1):
+    for event in rows.order_by("id").defer("body").iterator(chunk_size=MAX_EVENTS + 1):
         if eligible.takes(event):
             found.append(event)
         if len(found) > MAX_EVENTS:

@@ -52,9 +52,15 @@ def visible_audit(actor: Actor) -> QuerySet[AuditEntry]:
 
 
 def visible_jobs(actor: Actor) -> QuerySet[Job]:
-    """Return the jobs of the actor's tenant, of its partner and the tenants of that, or all of them."""
+    """Return the jobs of the actor's tenant, of its partner and the tenants of that, or all of them.
+
+    The platform also sees those of both environments, such as an erasure, whatever its own is.
+    """
     rows = Job.objects.using(_alias()).filter(_with_tenants(actor))
-    return rows if actor.environment is None else rows.filter(environment=actor.environment)
+    if actor.environment is None:
+        return rows
+    within = Q(environment=actor.environment)
+    return rows.filter(within | Q(environment__isnull=True) if actor.scope == "platform" else within)
 
 
 def visible_api_keys(actor: Actor) -> QuerySet[ApiKey]:

@@ -57,7 +57,6 @@ def wait() -> float:
         (429, "9" * 900, *SCHEDULE),
         (503, "Fri, 31 Dec 9999 23:59:59 GMT", DAY, DAY),
         (503, "Thu, 22 Oct 2020 10:02:00 GMT", *SCHEDULE),
-        (103, "120", *SCHEDULE),
         (204, "120", 0, 0),
     ],
     ids=lambda value: str(value)[:20],

@@ -116,7 +116,7 @@ def test_a_probe_that_fails_costs_its_delivery_nothing(walk: Walk):
     assert (probe.trigger, probe.status, probe.next_attempt_at) == ("probe", "failed", None)
     assert (held.state, held.step, held.attempts) == ("pending", 0, 1)
     assert held.due_at is not None
-    assert held.due_at <= now()
+    assert held.due_at <= now() + timedelta(seconds=60), "it stands back for two rounds at most"
 
 
 def test_one_success_closes_it_and_everything_leaves(walk: Walk):
@@ -159,16 +159,19 @@ def test_with_nothing_to_send_it_asks_with_a_signed_ping(walk: Walk):
 
 
 def test_changes_are_audited_and_signalled(walk: Walk, signalled: list[tuple[str, str]]):
-    """Breaker: each change of its state is recorded as it happens, and told to the host."""
+    """Breaker: it is recorded and told when it opens and closes; the rounds between are in the attempts."""
     open_breaker(walk)
     walk.wait(seconds=31)
     walk.consumer.always = OK
     walk.wait(seconds=31)
     kinds = ("webhook.breaker_opened", "webhook.breaker_half_opened", "webhook.breaker_closed")
-    opened, half_opened, closed = ((kind, "status_5xx") for kind in kinds)
-    assert audited(*kinds) == [opened, half_opened, opened, half_opened, closed]
-    again = [("open", "status_5xx"), ("half_open", "status_5xx")]
-    assert signalled == [*again * 2, ("closed", "status_5xx"), ("recovered", "breaker_closed")]
+    opened, _, closed = ((kind, "status_5xx") for kind in kinds)
+    assert audited(*kinds) == [opened, closed]
+    assert signalled == [
+        ("open", "status_5xx"),
+        ("closed", "status_5xx"),
+        ("recovered", "breaker_closed"),
+    ]
 
 
 def test_a_recovery_is_told(walk: Walk):

@@ -124,12 +124,12 @@ def test_one_live_failure_opens_a_half_open_one_again() -> None:
 
 def test_time_alone_makes_it_half_open_and_a_probe_decides() -> None:
     facts = begin_probe(BY_TIME, opened(), seconds(30))
-    assert facts == BreakerFacts(HALF_OPEN, seconds(30), "status_5xx", probe_at=seconds(60))
+    assert facts == BreakerFacts(HALF_OPEN, NOW, "status_5xx", probe_at=seconds(60))
     assert admits(BY_TIME, facts, seconds(60), probing=True) == "none"
     assert admits(BY_TIME, facts, seconds(59), probing=False) == "none"  # it said nothing of the receiver
     assert admits(BY_TIME, facts, seconds(60), probing=False) == "probe"  # the round lapsed
     assert told(BY_TIME, facts, health="success", at=seconds(31)) == BreakerFacts(CLOSED, seconds(31))
-    assert told(BY_TIME, facts, at=seconds(31)) == BreakerFacts(OPEN, seconds(31), "timeout", 0, seconds(61))
+    assert told(BY_TIME, facts, at=seconds(31)) == BreakerFacts(OPEN, NOW, "timeout", 0, seconds(61))
     assert told(BY_TIME, facts, probe=False) is facts
     assert told(BY_TIME, facts, probe=False, health="success") is facts
 
@@ -155,11 +155,11 @@ def test_each_round_waits_for_the_one_before() -> None:
     assert admits(patient, once, seconds(6), probing=False) == "probe"
 
 
-@pytest.mark.parametrize(("breaker", "seconds_back"), [(BY_TIME, 120), (BY_PROBES, 360)])
-def test_a_failed_probe_goes_behind_the_others(breaker: Breaker, seconds_back: float) -> None:
-    """Refused for good, it stands back until the breaker could be closed by others."""
-    assert due_again(breaker, NOW, final=False) == NOW
-    assert due_again(breaker, NOW, final=True) == seconds(seconds_back)
+@pytest.mark.parametrize(("breaker", "failed", "refused"), [(BY_TIME, 60, 120), (BY_PROBES, 240, 360)])
+def test_a_failed_probe_stands_back(breaker: Breaker, failed: float, refused: float) -> None:
+    """Until the breaker could be closed by others, or by pings; longer if it was refused for good."""
+    assert due_again(breaker, NOW, final=False) == seconds(failed)
+    assert due_again(breaker, NOW, final=True) == seconds(refused)
 
 
 def test_several_successes_may_be_asked_for() -> None:

@@ -220,7 +220,7 @@ class TestNonsense:
         result = post(transport_to(server), server)
         assert (result.error, result.detail, result.http_status) == ("invalid_response", "bad_status", None)
 
-    @pytest.mark.parametrize("status", [101, 103, 199, 600, 999])
+    @pytest.mark.parametrize("status", [101, 600, 999])
     def test_absurd_status(self, serve, transport_to, status):
         server = serve(answers(reply(f"{status} Odd", b""), OK))
         transport = transport_to(server)
@@ -237,6 +237,8 @@ class TestNonsense:
             b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nok",
             b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok",
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            b"HTTP/1.1 102 x\r\n\r\nHTTP/1.1 103 x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nok\r\n0\r\nX-T: 1\r\n\r\n",
         ],
     )

@@ -129,7 +129,7 @@ def test_one_success_among_rival_probes_closes_it_once(receiver: Receiver):
     held = claim(endpoint)
     records = [send(_part(held, place)) for place in range(3)]
     in_threads(*[partial(insist, record) for record in records])
-    assert changes(endpoint) == ["half_opened", "closed"]
+    assert changes(endpoint) == ["closed"]
     assert Event.objects.filter(type="webhook.recovered").count() == 1
     assert state_of(endpoint).probe_token is None
     assert set(Delivery.objects.values_list("state", flat=True)) == {"delivered"}

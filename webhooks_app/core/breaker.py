@@ -23,8 +23,9 @@ Admission = Literal["all", "probe", "none"]
 class BreakerFacts:
     """Where a breaker stands.
 
-    ``at`` is its last change of state and ``error`` the code of the failure that opened it. ``successes``
-    are in a row, in the present state. No probe before ``probe_at``.
+    ``at`` is its last change of state and ``error`` the code of the failure that opened it. Where time alone
+    half-opens it, every round of probes does so: that is part of being open, and ``at`` stays that of the
+    opening. ``successes`` are in a row, in the present state. No probe before ``probe_at``.
     """
 
     state: str = CLOSED
@@ -57,18 +58,18 @@ def begin_probe(breaker: Breaker, facts: BreakerFacts, now: datetime) -> Breaker
         return facts
     next_at = _later(now, breaker.probe_seconds)
     if facts.state == OPEN and by_time:
-        return BreakerFacts(HALF_OPEN, now, facts.error, probe_at=next_at)
+        return BreakerFacts(HALF_OPEN, facts.at, facts.error, probe_at=next_at)
     return replace(facts, probe_at=next_at)
 
 
 def due_again(breaker: Breaker, at: datetime, *, final: bool) -> datetime:
     """Return when a delivery is due again that failed as a probe at ``at``.
 
-    At once, but behind the others that are held: what its receiver cannot take must not be all that it is
-    asked with. After a ``final`` answer it stands back until others, or pings, could close the breaker: then
-    the schedule, which no probe moves, ends it.
+    It stands back until others, or pings, could close the breaker: what its receiver cannot take must not be
+    all that it is asked with, for no probe moves the schedule that would end it. After a ``final`` answer it
+    stands back for longer.
     """
-    rounds = breaker.probes_to_half_open + 4 if final else 0
+    rounds = breaker.probes_to_half_open + (4 if final else 2)
     return _later(at, rounds * max(breaker.open_seconds, breaker.probe_seconds))
 
 
@@ -105,7 +106,8 @@ def after(
     if facts.state == OPEN:
         return _probed(breaker, facts, health, at)
     if health == "failure":
-        return _opened(breaker, error, at)
+        again = _opened(breaker, error, at)
+        return replace(again, at=facts.at) if by_time else again
     return _tried(breaker, facts, at)
 
 

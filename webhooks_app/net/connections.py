@@ -18,6 +18,7 @@ from . import guard, limits
 from .sockets import GuardedSocket, dial
 
 _MAX_LINE = 65_536
+_ENDS_OF_HEAD = (b"\r\n", b"\n", b"")
 _STATUS_LINE = re.compile(rb"(HTTP/1\.[0-9]) ([1-9][0-9]{2})(?: ([^\r\n]*))?\r?\n")
 
 
@@ -29,6 +30,16 @@ class StrictReply(http.client.HTTPResponse):
         super().__init__(sock, *args, **kwargs)
 
     def _read_status(self) -> tuple[str, int, str]:
+        """Return the first status that is final, or 100 and 101, which http.client and we know about."""
+        while True:
+            version, status, reason = self._read_status_line()
+            if not 102 <= status <= 199:
+                return version, status, reason
+            # RFC 9110 15.2: others are interim, whatever they say; the attempt's limits hold for them too.
+            while self.fp.readline(_MAX_LINE + 1) not in _ENDS_OF_HEAD:
+                pass
+
+    def _read_status_line(self) -> tuple[str, int, str]:
         line = self.fp.readline(_MAX_LINE + 1)
         if not line:
             raise http.client.RemoteDisconnected("closed without an answer")

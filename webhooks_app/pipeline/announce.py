@@ -46,7 +46,6 @@ def leased(claim: Lease) -> None:
     later = {**claim.later, **dict.fromkeys(claim.stuck, STUCK_WAIT)}
     doorbell.ring(later=later, slow=claim.slow)
     ended(claim.ended, claim.claimed_at)
-    changed(claim.news)
 
 
 def _attempt(each: Judged, endpoint_id: str) -> None:

@@ -10,6 +10,7 @@ from .counts import count_outcomes
 from .health import SUCCESS_NEWS, apply_outcomes
 from .judge import Judged
 from .lanes import promote
+from .probes import bring_back
 from .state_rows import StateRow, changed_rows, note_secret_use, save_states
 from .system_events import write_changes, write_exhausted
 from .transactions import Tx
@@ -94,7 +95,9 @@ def _tell(scene: Scene, recorded: Recorded) -> None:
     write_changes(scene.tx, changes, scene.lease.gates, scene.now)
     write_exhausted(scene.tx, recorded.attempts, scene.lease.gates, scene.now)
     recorded.news = [news for news, _ in changes]
-    recorded.wake |= {news.endpoint_id for news in recorded.news if news.kind in _LETS_GO}
+    well = {news.endpoint_id for news in recorded.news if news.kind in _LETS_GO}
+    bring_back(scene.tx, [scene.lease.gates[key] for key in sorted(well)], scene.now)
+    recorded.wake |= well
     exhausted = any(each.outcome.state == EXHAUSTED for each in recorded.attempts)
     recorded.events = bool(changes) or exhausted
 

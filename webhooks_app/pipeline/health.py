@@ -141,6 +141,8 @@ def _change_breaker(state: StateRow, moved: BreakerFacts, each: Judged, before: 
     """A new chapter: what was sent before it says nothing more, and the receiver is met with few requests."""
     kind = _KINDS.get(moved.state, "webhook.breaker_half_opened")
     state.set(generation=state.generation + 1, window=FIRST_WINDOW, probe_token=None, probe_until=None)
+    if moved.at == before.at:
+        return  # another round of probes has failed: it was open all the time
     state.news.append((News(kind, state.endpoint_id, moved.error or before.error), each))
     told = any(news.kind == "webhook.recovered" and told_by is each for news, told_by in state.news)
     if moved.state == CLOSED and not told:

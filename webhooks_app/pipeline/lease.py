@@ -18,7 +18,6 @@ from .gate_rows import lock_gates, locked_elsewhere
 from .gates import Gate, Room
 from .probes import begin_probes
 from .rates import read_buckets, save_buckets
-from .system_events import note_changes
 from .transactions import Tx, short
 from .work import Lease, Unit
 
@@ -75,8 +74,7 @@ def _claim(tx: Tx, claim: Lease, units: Sequence[Unit], now: datetime) -> None:
     for job in claim.lost:
         job.trigger = "schedule"  # nothing is sent, so it probes nobody; and it must not go on for ever
     claim.units = tuple(unit for unit in units if unit[0].lapses < LOST_AT)
-    claim.news = begin_probes(tx, claim.units, claim.gates, token=claim.token, until=claim.until, now=now)
-    note_changes(tx, claim.news, now)
+    begin_probes(tx, claim.units, claim.gates, token=claim.token, until=claim.until, now=now)
     ordered = {unit[0].endpoint_id for unit in units if unit[0].lane is not None}
     note_owner(tx, ordered, claim.until)
 

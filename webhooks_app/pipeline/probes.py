@@ -10,11 +10,11 @@ from uuid import UUID
 
 from ..conf import current
 from ..core import envelope
-from ..core.breaker import HALF_OPEN, begin_probe
+from ..core.breaker import begin_probe, due_again
 from ..ids import new_id
 from .gates import Gate
 from .transactions import Tx
-from .work import Content, Job, News, Unit
+from .work import Content, Job, Unit
 
 PING = "webhook.ping"
 
@@ -72,9 +72,8 @@ def begin_probes(
     token: UUID,
     until: datetime,
     now: datetime,
-) -> tuple[News, ...]:
-    """Write down the probes among the units; return the breakers that time alone has half-opened."""
-    news: list[News] = []
+) -> None:
+    """Write down the probes among the units: whose outcome will move which breaker."""
     for key in {unit[0].endpoint_id for unit in units if unit[0].trigger == "probe"}:
         before, rule = gates[key].breaker, gates[key].policy.breaker
         if before is None or rule is None:
@@ -83,6 +82,22 @@ def begin_probes(
         time, uuid = tx.dialect.time, tx.dialect.uuid
         facts = [after.state, time(after.at), after.successes, time(after.probe_at)]
         tx.execute(_BEGIN, [*facts, uuid(token), time(until), key])
-        if after.state == HALF_OPEN != before.state:
-            news.append(News("webhook.breaker_half_opened", key, before.error))
-    return tuple(news)
+
+
+_STANDING_BACK = """SELECT id FROM webhooks_app_delivery WHERE endpoint_id = %s AND state = 'pending'
+AND priority IN (0, 1, 2, 3) AND due_at > %s AND due_at <= %s AND attempts > step + deferrals
+AND lease_token IS NULL ORDER BY id LIMIT %s"""
+AT_ONCE = 1_000
+
+
+def bring_back(tx: Tx, gates: Iterable[Gate], now: datetime) -> None:
+    """Let deliveries come due that failed as probes and stand back: their endpoints are well again."""
+    for gate in gates:
+        rule = gate.policy.breaker
+        if rule is not None:
+            moments = tx.dialect.time(now), tx.dialect.time(due_again(rule, now, final=True))
+            tx.execute(_STANDING_BACK, [gate.endpoint_id, *moments, AT_ONCE])
+            condition, values = tx.dialect.among("id", [row[0] for row in tx.rows()])
+            tx.execute(
+                f"UPDATE webhooks_app_delivery SET due_at = %s WHERE {condition}", [moments[0], *values]
+            )

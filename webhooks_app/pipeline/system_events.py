@@ -99,14 +99,6 @@ def write_exhausted(tx: Tx, judged: Sequence[Judged], gates: Mapping[int, Gate],
         _insert_events(tx, events, subjects, gates=gates, now=now)
 
 
-def note_changes(tx: Tx, news: Sequence[News], now: datetime) -> None:
-    """Write the audit entries of changes that no attempt caused."""
-    if news:
-        subjects = _subjects(tx, {each.endpoint_id for each in news})
-        for each in news:
-            _audit(tx, each.kind, subjects[each.endpoint_id], {"reason": each.reason}, now=now)
-
-
 def _is_exhausted(each: Judged) -> bool:
     type = each.done.content.type if each.done.content else ""
     return each.ends and each.outcome.state == EXHAUSTED and type not in OPERATIONAL

@@ -106,7 +106,6 @@ class Lease:
     later: Mapping[int, float] = field(default_factory=dict)
     slow: tuple[int, ...] = ()
     stuck: tuple[int, ...] = ()
-    news: tuple[News, ...] = ()
     reported: set[int] = field(default_factory=set)
     renewed: dict[int, datetime] = field(default_factory=dict)
 

@@ -1,5 +1,6 @@
 """The OpenAPI document and the page made of it."""
 
+import base64
 import copy
 import json
 import os
@@ -27,8 +28,12 @@ from webhooks_app.api import schema
 from webhooks_app.api.errors import CATALOGUE
 from webhooks_app.api.event_hooks import event_hooks
 from webhooks_app.api.urls import urlpatterns as api_urls
-from webhooks_app.core import envelope
+from webhooks_app.core import envelope, secrets
+from webhooks_app.core.matching import OPERATIONAL
 
+OWN = [
+    f"webhook.{name}" for name in ("test", "ping", "disabled", "warning", "recovered", "attempt_exhausted")
+]
 REPOSITORY = Path(__file__).resolve().parents[2]
 urlpatterns = [path("", include("webhooks_app.urls"))]
 
@@ -86,14 +91,62 @@ def test_every_operation_has_examples_that_fit(document: Any) -> None:
             assert fits.is_valid(media["example"]), (operation.get("operationId"), where, media["example"])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(secrets.generate_from(bytes([255] * size)) for size in range(24, 65)),
+        f" {secrets.generate_from(bytes(32))} ",
+        *("whsec_" + base64.b64encode(bytes(size)).decode() for size in (0, 1, 23, 65, 66, 67, 68)),
+        f"whsec_{'A' * 33}B==",
+        f"whsec_{'A' * 34}B=",
+        f"whsec_{'A' * 34}",
+        f"whsec_{'A' * 40}-_{'A' * 2}",
+        f"whsec_whsec_{'A' * 40}",
+        "A" * 40,
+    ],
+)
+def test_its_pattern_of_a_secret_is_what_is_taken(text: str, document: Any) -> None:
+    try:
+        taken = bool(secrets.parse(text))
+    except secrets.SecretError:
+        taken = False
+    for component in ("WebhookCreate", "RotateSecret"):
+        field = document["components"]["schemas"][component]["properties"]["secret"]
+        assert bool(re.search(field["pattern"], text)) is taken
+        assert field["description"]
+
+
+@pytest.mark.parametrize(
+    ("key", "taken"),
+    [("k", True), ("a b", True), ("", False), (" a", False), ("é", False), ("x" * 256, False)],
+)
+def test_its_pattern_of_an_idempotency_key(key: str, taken: bool, document: Any) -> None:
+    told = document["paths"]["/v1/events"]["post"]["parameters"]
+    (header,) = (each["schema"] for each in told if each["name"] == "Idempotency-Key")
+    assert Draft202012Validator(header).is_valid(key) is taken
+
+
+def test_events_of_the_sender_tell_their_data() -> None:
+    hooks = event_hooks()
+    assert (
+        {f"webhook.{name}" for name in ("disabled", "warning", "recovered", "attempt_exhausted")}
+        == set(OPERATIONAL)
+        <= set(hooks)
+    )
+    media = hooks["webhook.warning"]["post"]["requestBody"]["content"]["application/json"]
+    data = media["schema"]["properties"]["data"]
+    assert data["required"] == ["webhook_id", "reason"]
+    assert set(media["example"]["data"]) == set(data["properties"])
+
+
 def test_events_of_the_host_are_webhooks_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_types, "_types", {})
-    assert list(Client().get(f"{ROOT}/openapi.json").json()["webhooks"]) == ["webhook.test"]
+    assert list(Client().get(f"{ROOT}/openapi.json").json()["webhooks"]) == OWN
     event_type("order.paid", description="The customer has paid.", example={"order_id": 7})
     event_type("order.sent")
     document = Client().get(f"{ROOT}/openapi.json").json()
     validate(document)
-    assert list(document["webhooks"]) == ["order.paid", "order.sent", "webhook.test"]
+    assert list(document["webhooks"]) == ["order.paid", "order.sent", *OWN]
     told = document["webhooks"]["order.paid"]["post"]
     assert told["summary"] == "The customer has paid."
     media = told["requestBody"]["content"]["application/json"]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..event_types import EventType, event_types
+from .own_events import OWN_EVENTS, OwnEvent
 
-_TEST: Final = EventType("webhook.test", description="Sent on request.", example={"message": "hello"})
 _ID: Final = "evt_01KB5C7Q2M8ZVJ4W6XTRNEHDG3"
 _STRING: Final = {"type": "string"}
 _HEADERS: Final = {
@@ -16,11 +16,12 @@ _HEADERS: Final = {
 
 
 def event_hooks() -> dict[str, Any]:
-    """Return a path item for every registered type, and for the test event."""
-    return {each.name: {"post": _operation(each)} for each in (*event_types(), _TEST)}
+    """Return a path item for every registered type, and for every event that the sender makes itself."""
+    all_of_them: list[EventType | OwnEvent] = [*event_types(), *OWN_EVENTS]
+    return {each.name: {"post": _operation(each)} for each in all_of_them}
 
 
-def _operation(each: EventType) -> dict[str, Any]:
+def _operation(each: EventType | OwnEvent) -> dict[str, Any]:
     return {
         "tags": ["Events"],
         "summary": each.description or each.name,
@@ -36,7 +37,7 @@ def _operation(each: EventType) -> dict[str, Any]:
     }
 
 
-def _envelope(each: EventType) -> dict[str, Any]:
+def _envelope(each: EventType | OwnEvent) -> dict[str, Any]:
     members: Mapping[str, Any] = {
         "id": _STRING,
         "type": {"const": each.name},
@@ -45,12 +46,12 @@ def _envelope(each: EventType) -> dict[str, Any]:
         "tenant_id": {"type": ["string", "null"]},
         "identity_id": {"type": ["string", "null"]},
         "sequence": {"type": ["integer", "null"]},
-        "data": {},
+        "data": dict(each.data) if isinstance(each, OwnEvent) else {},
     }
     return {"type": "object", "required": list(members), "properties": dict(members)}
 
 
-def _example(each: EventType) -> dict[str, Any]:
+def _example(each: EventType | OwnEvent) -> dict[str, Any]:
     return {
         "id": _ID,
         "type": each.name,

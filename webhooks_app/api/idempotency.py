@@ -39,7 +39,9 @@ MAX_KEY: Final = 255
 KEPT: Final = timedelta(days=30)
 # Four times as long as a test delivery takes under the policies' own timeouts.
 STUCK: Final = timedelta(seconds=60)
-_KEY: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
+# Printable ASCII, no blank at its ends; the document has it too.
+PATTERN: Final = "[!-~](?:[ -~]{0,253}[!-~])?"
+_KEY: Final = re.compile(PATTERN)
 _MAX_PATH: Final = 512
 
 State = IdempotencyRecord.State

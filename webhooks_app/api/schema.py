@@ -11,7 +11,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, Polymorphic
 
 from .. import __version__
 from .errors import CATALOGUE
-from .idempotency import HEADER, MAX_KEY
+from .idempotency import HEADER, MAX_KEY, PATTERN
 from .operations import Operation
 from .parsing import MEDIA_TYPE as JSON
 from .problems import MEDIA_TYPE
@@ -162,7 +162,7 @@ _REQUEST_ID: Final = _header("Request-Id", str, "Names this request; tell it to 
 _IDEMPOTENCY: Final = (
     _header(
         HEADER,
-        {"type": "string", "minLength": 1, "maxLength": MAX_KEY},
+        {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": f"^{PATTERN}$"},
         "Makes it safe to repeat the request for 30 days: it acts once.",
     ),
     _header(REPLAYED, str, "`true` on the answer to a repeated request.", response=True),

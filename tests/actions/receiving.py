@@ -20,6 +20,7 @@ class Receiver(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.status = 200
+        self.control = ""
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.paths: list[str] = []
 
@@ -35,6 +36,8 @@ class Handler(BaseHTTPRequestHandler):
         self.server.paths.append(self.path)
         self.send_response(self.server.status)
         self.send_header("content-length", "4")
+        if self.server.control:
+            self.send_header("webhook-delivery", self.server.control)
         self.end_headers()
         self.wfile.write(b"done")
 

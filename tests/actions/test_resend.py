@@ -11,7 +11,7 @@ from webhooks_app.actions.delete_endpoint import delete_endpoint
 from webhooks_app.actions.disable import disable
 from webhooks_app.actions.pause import pause
 from webhooks_app.actions.resend import resend
-from webhooks_app.core.states import DEAD, DELIVERED, PENDING
+from webhooks_app.core.states import DEAD, DELIVERED, EXHAUSTED, PENDING
 from webhooks_app.exceptions import ActionError, Conflict, NotFound, PermissionDenied
 from webhooks_app.models import Attempt, AuditEntry, Delivery, Event, OutboxEntry, Tenant
 from webhooks_app.pipeline.manual import Manual
@@ -72,6 +72,14 @@ def test_a_paused_endpoint_gets_it_and_a_disabled_one_does_not(endpoint, receive
         resend(OPERATOR, row)
     assert caught.value.code == "webhook_disabled"
     assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize(("status", "control", "reason"), [(410, "", "gone"), (503, "disable", "consumer")])
+def test_a_receiver_that_wants_no_more_is_disabled(status, control, reason, endpoint, receiver):
+    receiver.status, receiver.control = status, control
+    resend(OPERATOR, make_delivery(endpoint, state=EXHAUSTED, attempts=13))
+    endpoint.state.refresh_from_db()
+    assert (endpoint.state.enabled, endpoint.state.disabled_reason) == (False, reason)
 
 
 def test_a_suspended_tenant_gets_nothing_and_its_delivery_stays(endpoint, receiver):

@@ -39,9 +39,10 @@ def beside_emits(run: Run) -> Iterator[Result]:
         started = time.monotonic()
         with _pruning(stage) as process:
             beside = _emit_while(stage, 0.0, lambda: process.poll() is None)
-        if process.returncode:
-            raise RuntimeError(f"webhooks_prune ended with {process.returncode}")
+            told = process.communicate()[1]
         seconds = time.monotonic() - started
+        if process.returncode:
+            raise RuntimeError(f"webhooks_prune ended with {process.returncode}:\n{told}")
         emitted = without["emits"] + beside["emits"]
         # What each event that was emitted has left: an entry, an event, a delivery and an attempt.
         pruned = before + emitted * len(_TABLES) - _count()
@@ -74,10 +75,13 @@ def _emit_while(stage: Stage, seconds: float, goes_on: Callable[[], bool]) -> di
     }
 
 
-def _pruning(stage: Stage) -> subprocess.Popen[bytes]:
+def _pruning(stage: Stage) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "BENCH_DATABASE_URL": stage.url}
     command = [sys.executable, "-m", "django", "webhooks_prune"]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    # It tells little of its progress: the pipe never fills.
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _count() -> int:

@@ -18,6 +18,7 @@ from webhooks_app.core.states import CANCELLED
 from webhooks_app.models import Delivery, EndpointState
 from webhooks_app.net.transport import Request
 from webhooks_app.pipeline import inline, manual, requeue
+from webhooks_app.pipeline.renewal import renew
 from webhooks_app.pipeline.transactions import short
 from webhooks_app.pipeline.work import Lease
 
@@ -92,7 +93,13 @@ class Model:
         self.sent.clear()
         self.moods = iter(moods)
         # Who kept it beyond its end sends nothing more and records nothing.
-        send(held, stopping=held.until < self.now)()
+        until = max([held.until, *held.renewed.values()])
+        send(held, stopping=until < self.now)()
+
+    def renew(self, which: int) -> None:
+        if self.out:
+            held = self.out[which % len(self.out)]
+            renew(ALIAS, held, held.units)
 
     def wait(self, seconds: int) -> None:
         self.clock.advance(seconds=seconds)
@@ -183,6 +190,7 @@ MOVES = st.one_of(
     WORK,
     EMIT,
     st.tuples(st.just("lease")),
+    st.tuples(st.just("renew"), which),
     st.tuples(st.just("finish"), which, moods),
     st.tuples(st.just("wait"), st.sampled_from([8, 31, 60])),
     st.tuples(st.just("switch"), st.sampled_from(["pause", "disable", "open", "open"])),

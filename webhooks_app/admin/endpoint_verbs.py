@@ -94,7 +94,7 @@ VERBS: Mapping[str, Verb] = {
     ),
     "recover": Verb(
         "Recover",
-        "Deliveries that died, and events that the endpoint should have had and never had, are queued again "
+        "Deliveries that died, and events that the endpoint may have and never had, are queued again "
         "in the background, behind its live traffic.",
         "Recover",
         RecoverForm,

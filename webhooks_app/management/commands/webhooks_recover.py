@@ -19,7 +19,7 @@ ACTOR = operator("command", "webhooks_recover")
 class Command(BaseCommand):
     """Prints on stdout how many deliveries were queued; with --background, the id of the job."""
 
-    help = "Queue a webhook's dead deliveries and the events it should have had and never had."
+    help = "Queue a webhook's dead deliveries and the events it may have and never had."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the webhook and a window."""

@@ -1,6 +1,7 @@
 """The form field of a JSON value: whatever text is typed, it is one the API would take or a form error."""
 
 import json
+import re
 from typing import Any
 
 from django import forms
@@ -8,6 +9,11 @@ from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 
 from ..core.strict_json import PayloadError, encode
+
+# Above the 100 levels that are allowed, whose error says more, and far below the parser's own limit.
+MAX_NESTING = 200
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 class JsonField(forms.JSONField):
@@ -34,6 +40,8 @@ def _fault(text: object) -> str | None:
     """Say what is wrong with a typed text; None = nothing."""
     if not isinstance(text, str) or not text:
         return None
+    if _is_deep(text):
+        return "Is nested too deeply."
     try:
         # What parses may still be too deep or too large for those that read it later.
         encode(json.loads(text, object_pairs_hook=_object))
@@ -41,11 +49,18 @@ def _fault(text: object) -> str | None:
         return str(error).removeprefix("/")
     except json.JSONDecodeError as error:
         return f"Not JSON: {error.msg} (line {error.lineno}, column {error.colno})."
-    except RecursionError:
-        return "Is nested too deeply."
     except ValueError:
         return "An integer has too many digits."
     return None
+
+
+def _is_deep(text: str) -> bool:
+    """Whether a parser would go deep: told without one, for at its limit whatever else runs fails too."""
+    depth = deepest = 0
+    for mark in _BRACKETS.findall(_STRINGS.sub("", text)):
+        depth += 1 if mark in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest > MAX_NESTING
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -72,16 +72,20 @@ def _arm(stage: Stage, endpoint_id: int) -> dict[str, Any]:
 def _stream(stage: Stage, seconds: float, is_over: Callable[[], bool]) -> dict[str, Any]:
     """Emit at a steady rate for so many seconds, and on until `is_over()`; return the latencies."""
     stage.receiver.reset()
-    started, count = time.monotonic(), 0
+    meter, started, count = stage.meter(), time.monotonic(), 0
     while count < seconds * PER_SECOND or count % PER_SECOND or not is_over():
         if time.monotonic() - started > GIVE_UP:
             raise TimeoutError(f"not over after {GIVE_UP:.0f} s")
         time.sleep(max(0.0, started + count / PER_SECOND - time.monotonic()))
         emit_now(LIVE)
         count += 1
+    used, took = meter.used(), time.monotonic() - started
+    # How many cores were busy for the measurement, and how many for somebody else.
+    others = used.pop("others") / took
+    cores = {"cores": round(sum(used.values()) / took, 2), "other_cores": round(others, 2)}
     sent = stage.receiver.stats(DOWN)["count"]
     stage.wait(lambda: stage.receiver.stats(LIVE)["count"] >= count)
-    return {**stage.receiver.stats(LIVE), "recovered": sent}
+    return {**stage.receiver.stats(LIVE), "recovered_per_s": round(sent / took), **cores}
 
 
 def _has_ended(job: Job) -> bool:

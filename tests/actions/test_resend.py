@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from tests.actions.builders import OPERATOR, leased, make_delivery, make_event, tenant, together
@@ -14,6 +15,8 @@ from webhooks_app.actions.resend import resend
 from webhooks_app.core.states import DEAD, DELIVERED, EXHAUSTED, PENDING
 from webhooks_app.exceptions import ActionError, Conflict, NotFound, PermissionDenied
 from webhooks_app.models import Attempt, AuditEntry, Delivery, Event, OutboxEntry, Tenant
+from webhooks_app.pipeline import manual
+from webhooks_app.pipeline.batch import Batch, OutcomesKeptError
 from webhooks_app.pipeline.manual import Manual
 
 pytestmark = pytest.mark.django_db
@@ -126,6 +129,35 @@ def test_an_outbox_that_does_not_answer(endpoint, monkeypatch):
     with pytest.raises(ActionError) as caught:
         resend(OPERATOR, row)
     assert caught.value.code == "unavailable"
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), OutcomesKeptError()])
+def test_what_was_sent_is_recorded_although_that_fails_at_first(error, endpoint, receiver, monkeypatch):
+    """Else the schedule would send it again, and nobody would know of this request."""
+    row = make_delivery(endpoint, due_at=timezone.now() + DAY)
+    real, tries = Batch.record, []
+
+    def record(batch, *args):
+        tries.append(len(receiver.requests))
+        if len(tries) < 3:
+            raise error
+        return real(batch, *args)
+
+    monkeypatch.setattr(Batch, "record", record)
+    monkeypatch.setattr(manual, "RECORD_AGAIN", 0.001)
+    attempt = resend(OPERATOR, row)
+    row.refresh_from_db()
+    assert (tries, attempt.status, row.state) == ([1, 1, 1], "succeeded", DELIVERED)
+
+
+def test_a_record_is_tried_while_the_claim_holds_and_no_longer(endpoint, receiver, monkeypatch):
+    def record(batch, *args):
+        batch.lease.mark -= 60
+        raise OperationalError("away")
+
+    monkeypatch.setattr(Batch, "record", record)
+    with pytest.raises(OperationalError):
+        resend(OPERATOR, make_delivery(endpoint, due_at=timezone.now() + DAY))
 
 
 def test_who_may_and_the_audit(endpoint):

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from webhooks_app.actions.actor import operator
+from webhooks_app.actions.resume import resume
 from webhooks_app.core.attempt import AttemptResult
 from webhooks_app.models import Attempt, Delivery, Endpoint, Event
 from webhooks_app.net.transport import Request
@@ -318,3 +320,19 @@ def test_a_head_that_always_fails_ends_by_its_schedule(policy: str, receiver: Re
     mine = [row.event.public_id for row in rows[1:]]
     assert [event_id for event_id in sent if event_id in mine] == mine
     check_books()
+
+
+@EVERY
+def test_who_resumes_it_lets_go_what_stands_back_too(policy: str, receiver: Receiver, clock: Clock):
+    endpoint = opened(policy)
+    (row,) = waiting(endpoint)
+    receiver.always(endpoint, FAILED)
+    look_and_send()
+    row.refresh_from_db()
+    assert (triggers(endpoint), row.state) == (["probe"], "pending")
+    assert row.due_at > timezone.now() + timedelta(seconds=30)
+    receiver.always(endpoint, OK)
+    resume(operator("system", "test"), endpoint)
+    look_and_send()
+    row.refresh_from_db()
+    assert (row.state, breaker_of(endpoint)) == ("delivered", "closed")

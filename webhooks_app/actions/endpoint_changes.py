@@ -9,8 +9,11 @@ from django.db.models import F
 
 from .. import conf
 from ..core.health import FIRST_WINDOW
+from ..destinations.policy import policy_of
 from ..models import Endpoint, EndpointState
 from ..pipeline import announce
+from ..pipeline.probes import bring_back
+from ..pipeline.transactions import reading
 from ..pipeline.work import News
 from . import audit
 from .actor import Actor
@@ -78,5 +81,7 @@ def renew(
         news = News("webhook.breaker_closed", endpoint.pk, state.breaker_error)
         details = {"reason": news.reason, "cause": cause}
         audit.record(actor, news.kind, endpoint, details=details, now=now)
+        with reading(alias) as tx:
+            bring_back(tx, {endpoint.pk: policy_of(endpoint)}, now)
         transaction.on_commit(lambda: announce.changed([news]), using=alias, robust=True)
     change_state(alias, state, columns, new_life=True)

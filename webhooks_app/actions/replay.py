@@ -3,14 +3,13 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from json import dumps
 
 from django.db import transaction
 
 from .. import conf
 from ..core.policies import Policy
 from ..core.states import PENDING
-from ..destinations.policy import resolve
+from ..destinations.policy import policy_of
 from ..exceptions import Conflict, InvalidRequest
 from ..models import Delivery, Endpoint, EndpointState, Event
 from ..pipeline import clock, doorbell, requeue
@@ -102,7 +101,7 @@ def _check_open(endpoint: Endpoint, state: EndpointState) -> None:
 
 
 def _policy(endpoint: Endpoint) -> Policy:
-    return resolve(endpoint.policy, dumps(endpoint.policy_overrides, sort_keys=True))
+    return policy_of(endpoint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from json import dumps
 from typing import Any
 
 from ..core.policies import Policy
@@ -11,7 +10,7 @@ from ..core.sealing import SealingError
 from ..core.secrets import SecretError, parse
 from ..core.signing import SigningError, SigningKey
 from ..models import Endpoint, EndpointSecret
-from .policy import resolve
+from .policy import policy_of
 from .sealing import open_header, open_secret
 
 
@@ -82,7 +81,7 @@ def _config(endpoint: Any, secrets: list[Any]) -> EndpointConfig:
         kind=endpoint.kind,
         url=endpoint.url,
         method=endpoint.method,
-        policy=resolve(endpoint.policy, dumps(endpoint.policy_overrides, sort_keys=True)),
+        policy=policy_of(endpoint),
         keys=keys,
         headers=headers,
         fault=fault or ("" if keys else "secret_unavailable"),

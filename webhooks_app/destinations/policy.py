@@ -1,7 +1,8 @@
 """The policy of an endpoint: a named one with its own values, resolved once per combination."""
 
 from functools import lru_cache
-from json import loads
+from json import dumps, loads
+from typing import Any, Protocol
 
 from django.core.signals import setting_changed
 
@@ -22,6 +23,18 @@ def resolve(name: str, overrides: str) -> Policy:
         return with_overrides(policy, loads(overrides), settings.POLICY_BOUNDS)
     except PolicyError:
         return policy
+
+
+class _Row(Protocol):
+    @property
+    def policy(self) -> str: ...
+    @property
+    def policy_overrides(self) -> Any: ...
+
+
+def policy_of(endpoint: _Row) -> Policy:
+    """Return the policy of an endpoint row."""
+    return resolve(endpoint.policy, dumps(endpoint.policy_overrides, sort_keys=True))
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from json import dumps
 from typing import Any
 
 from ..core.health import HealthFacts, progress
-from ..destinations.policy import resolve
+from ..destinations.policy import policy_of
 from ..models import Endpoint, EndpointState
 from .backlog import backlog_seconds
 from .sample import Sample, sample
@@ -108,7 +107,7 @@ def breaker(state: EndpointState) -> Breaker:
 
 
 def _progress(endpoint: Endpoint, state: EndpointState, now: datetime) -> float | None:
-    rule = resolve(endpoint.policy, dumps(endpoint.policy_overrides, sort_keys=True)).auto_disable
+    rule = policy_of(endpoint).auto_disable
     if rule is None:
         return None
     known = HealthFacts(

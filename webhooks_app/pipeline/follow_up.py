@@ -96,7 +96,7 @@ def _tell(scene: Scene, recorded: Recorded) -> None:
     write_exhausted(scene.tx, recorded.attempts, scene.lease.gates, scene.now)
     recorded.news = [news for news, _ in changes]
     well = {news.endpoint_id for news in recorded.news if news.kind in _LETS_GO}
-    bring_back(scene.tx, [scene.lease.gates[key] for key in sorted(well)], scene.now)
+    bring_back(scene.tx, {key: scene.lease.gates[key].policy for key in sorted(well)}, scene.now)
     recorded.wake |= well
     exhausted = any(each.outcome.state == EXHAUSTED for each in recorded.attempts)
     recorded.events = bool(changes) or exhausted

@@ -9,15 +9,20 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import InterfaceError, OperationalError
+
 from ..ids import new_token
-from .batch import Batch, contents_of, prepare
+from .batch import Batch, OutcomesKeptError, contents_of, prepare
 from .claim import claim_one
+from .follow_up import Recorded
 from .gate_rows import lock_gates
 from .lease import MARGIN
 from .record import give_back
 from .sending import Configs
-from .transactions import Tx, short
+from .transactions import Tx, is_passing, short
 from .work import Lease
+
+RECORD_AGAIN = 0.2
 
 
 class InFlightError(Exception):
@@ -44,6 +49,7 @@ def send_now(alias: str, delivery_id: int) -> Manual:
     Raises:
         InFlightError: somebody is sending it.
         GoneError: it, or its endpoint, is deleted.
+        OutcomesKeptError, DatabaseError: it was sent, and nobody could write it down while its claim held.
     """
     held = short(alias, lambda tx: _lease(tx, delivery_id))
     configs, (job,) = Configs(), held.jobs
@@ -55,10 +61,23 @@ def send_now(alias: str, delivery_id: int) -> Manual:
         raise
     batch = Batch(held, contents, lambda _: None)
     batch.send(held.units[0], configs.get(job.endpoint_id), lambda: False)
-    recorded = batch.record(alias, configs)
+    recorded = _record(alias, batch, configs)
     if not recorded.attempts:
         return Manual(None, job.state)
     return Manual(held.attempt_id(job), str(recorded.attempts[0].outcome.state))
+
+
+def _record(alias: str, batch: Batch, configs: Configs) -> Recorded:
+    """Record the outcome, again and again while the claim holds: what was sent is not to be forgotten."""
+    while True:
+        try:
+            return batch.record(alias, configs)
+        except (OutcomesKeptError, OperationalError, InterfaceError) as error:
+            if not isinstance(error, OutcomesKeptError):
+                is_passing(alias, error)
+            if batch.lease.seconds_left(time.monotonic()) <= RECORD_AGAIN:
+                raise
+        time.sleep(RECORD_AGAIN)
 
 
 def _lease(tx: Tx, delivery_id: int) -> Lease:

@@ -11,6 +11,7 @@ from uuid import UUID
 from ..conf import current
 from ..core import envelope
 from ..core.breaker import begin_probe, due_again
+from ..core.policies import Policy
 from ..ids import new_id
 from .gates import Gate
 from .transactions import Tx
@@ -90,13 +91,16 @@ AND lease_token IS NULL ORDER BY id LIMIT %s"""
 AT_ONCE = 1_000
 
 
-def bring_back(tx: Tx, gates: Iterable[Gate], now: datetime) -> None:
-    """Let deliveries come due that failed as probes and stand back: their endpoints are well again."""
-    for gate in gates:
-        rule = gate.policy.breaker
+def bring_back(tx: Tx, policies: Mapping[int, Policy], now: datetime) -> None:
+    """Let deliveries come due that failed as probes and stand back: their endpoints get everything again.
+
+    `policies` are those under which they were probed, by endpoint.
+    """
+    for endpoint_id, policy in policies.items():
+        rule = policy.breaker
         if rule is not None:
             moments = tx.dialect.time(now), tx.dialect.time(due_again(rule, now, final=True))
-            tx.execute(_STANDING_BACK, [gate.endpoint_id, *moments, AT_ONCE])
+            tx.execute(_STANDING_BACK, [endpoint_id, *moments, AT_ONCE])
             condition, values = tx.dialect.among("id", [row[0] for row in tx.rows()])
             tx.execute(
                 f"UPDATE webhooks_app_delivery SET due_at = %s WHERE {condition}", [moments[0], *values]

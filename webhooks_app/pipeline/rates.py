@@ -150,7 +150,9 @@ def _lock(tx: Tx, limits: Mapping[str, Rate], now: datetime) -> dict[str, Bucket
     condition, values = tx.dialect.among("key", keys)
     # Waiting even where state rows are skipped: a bucket is held for the length of a lease only.
     tx.execute(f"{_LOCK.format(condition)} {tx.dialect.lock_row}", values)
-    return {key: _bucket(limits[key], tokens, tx.dialect.moment(at), now) for key, tokens, at in tx.rows()}
+    found = {key: (tokens, tx.dialect.moment(at)) for key, tokens, at in tx.rows()}
+    # One that is pruned in between had been full for long.
+    return {key: _bucket(limits[key], *found.get(key, (None, None)), now) for key in keys}
 
 
 def save_buckets(tx: Tx, buckets: Buckets) -> None:

@@ -261,3 +261,14 @@ def test_a_job_is_cancelled(mine: Api) -> None:
     for _ in range(2):
         assert mine.post(f"/jobs/{made.public_id}/cancel").json()["state"] == "cancelled"
     assert mine.post(f"/jobs/{ended.public_id}/cancel").json()["code"] == "job_ended"
+
+
+def test_a_partner_learns_nothing_of_the_events_of_others(api: Callable[..., Api], few: int) -> None:
+    """Not even that there are any, by a page that stops early."""
+    for _ in range(9):
+        rows.event("foreign")
+    mine = [rows.event("a", partner_id="p") for _ in range(2)]
+    partner = api("partner:p")
+    for tenant in ("foreign", "nobody"):
+        assert partner.get(f"/events?tenant_id={tenant}").json() == {"data": [], "next_cursor": None}
+    assert ids(walk(partner, "/events", tenant_id="a")) == [each.public_id for each in mine[::-1]]

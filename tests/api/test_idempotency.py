@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.test import Client
@@ -378,3 +379,26 @@ def test_every_post_is_documented_with_it() -> None:
         for method, operation in methods.items():
             names = {each["name"] for each in operation.get("parameters", []) if each["in"] == "header"}
             assert ("Idempotency-Key" in names) == (method == "post")
+
+
+@committed
+@pytest.mark.pg
+def test_a_connection_lost_while_it_commits_leaves_the_key_in_doubt(
+    api: Callable[..., Api], monkeypatch: Any
+) -> None:
+    """The webhook is there, though its caller was told 503: the next request must not make another."""
+    mine = api()
+    real, commits = BaseDatabaseWrapper._commit, []
+
+    def commit_and_lose(self: Any) -> None:
+        real(self)
+        commits.append(1)
+        if len(commits) == 2:  # the first took the key
+            raise OperationalError("the answer to the COMMIT never came")
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "_commit", commit_and_lose)
+    first = mine.post("/webhooks", WEBHOOK, **KEY)
+    monkeypatch.undo()
+    assert (first.status_code, Endpoint.objects.count()) == (503, 1)
+    assert mine.post("/webhooks", WEBHOOK, **KEY).json()["code"] == "request_in_progress"
+    assert Endpoint.objects.count() == 1

@@ -20,6 +20,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils.encoding import escape_uri_path
 from rest_framework.exceptions import ParseError
 from rest_framework.response import Response
+from rest_framework.status import HTTP_503_SERVICE_UNAVAILABLE
 
 from .. import conf
 from ..actions.actor import Actor
@@ -72,7 +73,9 @@ class Claim:
 
     def _settle(self, response: Response) -> None:
         if response.status_code >= 400 and not self.changes.committed:
-            self._mine().delete()
+            # Lost while it committed, perhaps: whether to act again is asked when the key counts as stuck.
+            if not (self.changes.attempted and response.status_code == HTTP_503_SERVICE_UNAVAILABLE):
+                self._mine().delete()
         else:
             self._mine().update(state=State.COMPLETED, **stored(response, self.operation))
 

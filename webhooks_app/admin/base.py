@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
+from django.db import connections
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
+from django.urls import URLPattern
 
 from .. import conf
 from ..actions.actor import Actor, operator
@@ -45,6 +47,17 @@ class WebhooksAdmin(_ModelAdmin[M]):
 
     class Media:
         css = {"all": ["webhooks_app/admin.css"]}
+
+    @property
+    def urls(self) -> list[URLPattern]:
+        """Return the pages, kept out of ATOMIC_REQUESTS: actions hold their own, short transactions.
+
+        Some look a host up or send a request, which takes seconds; what they sent is not to be undone.
+        """
+        patterns: list[URLPattern] = self.get_urls()
+        for pattern in patterns:
+            pattern.callback._non_atomic_requests = set(connections)  # type: ignore[attr-defined]
+        return patterns
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[BoundedChangeList]:
         """Return the bounded list."""

@@ -5,7 +5,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
@@ -123,8 +122,6 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
         """Allow no second deletion."""
         return super().has_delete_permission(request, obj) and not (obj and obj.deleted_at)
 
-    # Looking a host up and sending a test take seconds: never inside a transaction of ATOMIC_REQUESTS.
-    @transaction.non_atomic_requests
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """Register an endpoint; the answer shows its secret, once."""
         if not self.has_add_permission(request):
@@ -145,7 +142,6 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
                 )
         return action_pages.change_form(self, request, form, ADD_FIELDSETS, editable=True)
 
-    @transaction.non_atomic_requests
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
@@ -203,7 +199,6 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
         verb_url = path("<int:object_id>/do/<slug:verb>/", view, name="webhooks_app_endpoint_verb")
         return [verb_url, *super().get_urls()]
 
-    @transaction.non_atomic_requests
     def verb_view(self, request: HttpRequest, object_id: int, verb: str) -> HttpResponse:
         """Ask for, or do, one of VERBS."""
         if verb not in VERBS:
@@ -213,7 +208,6 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
             raise PermissionDenied
         return verb_page(self, request, endpoint, VERBS[verb])
 
-    @transaction.non_atomic_requests
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """Show the list, or do what was chosen."""
         return super().changelist_view(request, extra_context)

@@ -199,7 +199,19 @@ def test_the_platforms_keys_see_the_job_and_leave_it_to_the_operator():
     assert not visible_jobs(tenant(environment="live")).exists()
     with pytest.raises(PermissionDenied):
         cancel_job(key, job)
-    assert cancel_job(OPERATOR, job).state == "cancelled"
+    cancelled = cancel_job(OPERATOR, job)
+    assert (cancelled.state, cancelled.params) == ("cancelled", {})
+
+
+def test_a_failed_erasure_forgets_whom_it_was_about_too(monkeypatch):
+    personal(identity_id="ann-canary")
+    job = erase(OPERATOR, identity_id="ann-canary")
+
+    def fail(*_: object) -> None:
+        raise ValueError("a slip")
+
+    monkeypatch.setattr(erase_module.EraseSteps, "look", fail)
+    assert (finished(job).state, finished(job).params) == ("failed", {})
 
 
 def test_what_was_erased_is_left_out_of_a_replay():

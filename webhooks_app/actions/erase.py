@@ -94,10 +94,8 @@ class EraseSteps:
         return Portion(events, reached, reached >= last)
 
     def write(self, tx: Tx, job: Job, portion: Portion, now: datetime) -> Written:
-        """Remove what the delivery database holds, and with the last of it the labels looked for."""
+        """Remove what the delivery database holds."""
         ended = erase_events(tx, [event.pk for event in portion.rows], now) if portion.rows else []
-        if portion.is_last:
-            tx.execute("UPDATE webhooks_app_job SET params = %s WHERE id = %s", ["{}", job.pk])
         return Written(done=len(portion.rows), ended=ended)
 
 

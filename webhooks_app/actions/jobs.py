@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from .. import conf
 from ..exceptions import Conflict, InvalidRequest
@@ -37,6 +37,7 @@ def cancel_job(actor: Actor, job: Job) -> Job:
     with transaction.atomic(using=alias):
         now = clock.db_now(alias)
         rows = Job.objects.using(alias).filter(pk=fresh.pk, state__in=OPEN)
+        forget_labels(rows.filter(unclaimed(now)))
         ended = rows.filter(unclaimed(now)).update(
             state=Job.State.CANCELLED, cancel_requested_at=now, finished_at=now, claimed_until=None
         )
@@ -46,6 +47,11 @@ def cancel_job(actor: Actor, job: Job) -> Job:
     if fresh.state not in (*OPEN, Job.State.CANCELLED):
         raise Conflict("the job has ended", code="job_ended", fix="Only open jobs can be cancelled.")
     return fresh
+
+
+def forget_labels(ending: QuerySet[Job]) -> None:
+    """Remove from erasures that end what they looked for: it may be what was to be forgotten."""
+    ending.filter(kind=Job.Kind.ERASE).update(params={})
 
 
 def unclaimed(now: datetime) -> Q:

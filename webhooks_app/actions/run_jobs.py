@@ -18,7 +18,7 @@ from ..pipeline.transactions import Tx, is_passing, short
 from .bulk_retry import RetrySteps
 from .erase import EraseSteps
 from .job_steps import Portion, Steps, Written
-from .jobs import OPEN, unclaimed
+from .jobs import OPEN, forget_labels, unclaimed
 from .recover import RecoverSteps
 
 logger = logging.getLogger("webhooks_app.jobs")
@@ -140,4 +140,5 @@ def _write(tx: Tx, steps: Steps, job: Job, portion: Portion) -> Written:
 
 def _fail(alias: str, job: Job, error: str) -> None:
     mine = Job.objects.using(alias).filter(pk=job.pk, claimed_until=job.claimed_until, state__in=OPEN)
+    forget_labels(mine)
     mine.update(state=Job.State.FAILED, error=error, finished_at=clock.db_now(alias), claimed_until=None)

@@ -70,6 +70,8 @@ def finish(tx: Tx, held: Held, state: str, *, done: int, skipped: int, error: st
             held.id,
         ],
     )
+    # The labels that an erasure looked for may be what was to be forgotten.
+    tx.execute("UPDATE webhooks_app_job SET params = '{}' WHERE id = %s AND kind = 'erase'", [held.id])
 
 
 def lock_orderings(tx: Tx, endpoint_ids: Collection[int]) -> dict[int, str | None]:

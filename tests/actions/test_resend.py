@@ -14,7 +14,16 @@ from webhooks_app.actions.pause import pause
 from webhooks_app.actions.resend import resend
 from webhooks_app.core.states import DEAD, DELIVERED, EXHAUSTED, PENDING
 from webhooks_app.exceptions import ActionError, Conflict, NotFound, PermissionDenied
-from webhooks_app.models import Attempt, AuditEntry, Delivery, Event, OutboxEntry, Tenant
+from webhooks_app.models import (
+    Attempt,
+    AuditEntry,
+    Delivery,
+    Endpoint,
+    EndpointState,
+    Event,
+    OutboxEntry,
+    Tenant,
+)
 from webhooks_app.pipeline import manual
 from webhooks_app.pipeline.batch import Batch, OutcomesKeptError
 from webhooks_app.pipeline.manual import Manual
@@ -188,3 +197,34 @@ def test_of_several_at_once_one_runs(endpoint, receiver):
     assert len(attempts) + conflicts.count("delivery_in_flight") == 4
     numbers = list(Attempt.objects.order_by("number").values_list("number", flat=True))
     assert numbers == list(range(1, len(attempts) + 1))
+
+
+def test_a_failure_does_not_deliver_again_what_was_delivered(endpoint, receiver):
+    receiver.status = 500
+    long_ago = timezone.now() - 3 * DAY
+    times = {"finished_at": long_ago, "first_delivered_at": long_ago}
+    row = make_delivery(endpoint, state=DELIVERED, attempts=1, **times)
+    told = EndpointState.objects.values("delivered", "retried", "last_success_at")
+    before, state = columns(row), told.get()
+    assert resend(OPERATOR, row).status == "failed"
+    assert columns(row) == before
+    assert told.all().get() == state
+
+
+@pytest.mark.parametrize("state", [PENDING, EXHAUSTED])
+def test_what_could_not_be_sent_leaves_everything_as_it_was(state, endpoint, receiver, monkeypatch):
+    due_at = timezone.now() + DAY if state == PENDING else None
+    row = make_delivery(endpoint, state=state, due_at=due_at)
+    Endpoint.objects.update(rate_limit={"per_second": 1, "burst": 5})
+    EndpointState.objects.update(tokens=2, tokens_at=timezone.now())
+    before = columns(row)
+
+    def fail(*_: object) -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(manual, "contents_of", fail)
+    with pytest.raises(OperationalError):
+        resend(OPERATOR, row)
+    row.refresh_from_db()
+    assert (columns(row), row.lease_token) == (before, None)
+    assert EndpointState.objects.get().tokens == 2

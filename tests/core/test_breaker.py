@@ -151,7 +151,7 @@ def test_each_round_waits_for_the_one_before() -> None:
     assert facts == BreakerFacts(HALF_OPEN, NOW, "dns", probe_at=seconds(35))
     patient = replace(BY_TIME, successes_to_close=2)
     once = told(patient, facts, health="success", at=seconds(6))
-    assert once == BreakerFacts(HALF_OPEN, NOW, "dns", successes=1)
+    assert once == BreakerFacts(HALF_OPEN, NOW, "dns", successes=1, probe_at=seconds(6))
     assert admits(patient, once, seconds(6), probing=False) == "probe"
 
 

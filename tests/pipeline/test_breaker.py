@@ -485,3 +485,21 @@ def test_a_failing_listener_stops_nothing(receiver: Receiver, clock: Clock):
         assert Delivery.objects.filter(state="delivered").count() == 3
     finally:
         breaker_changed.disconnect(fail)
+
+
+@pytest.mark.parametrize("room", [{"senders": 0}, {"senders": 100, "cautious": 0}])
+def test_a_ping_without_a_sender_waits_a_moment(room: dict[str, int], clock: Clock):
+    """To look again at once would be in vain, as fast as the broker can."""
+    endpoint = opened()
+    held = claim(endpoint, **room)
+    assert (held.units, held.more, held.later) == ((), frozenset(), {endpoint.pk: 1.0})
+
+
+def test_several_successes_are_asked_for_by_pings(receiver: Receiver, clock: Clock):
+    """With nothing due the tick finds the next round of a breaker that time has half-opened."""
+    rule = {"failures": 5, "open_seconds": 10, "probe_seconds": 10, "successes_to_close": 3}
+    endpoint = opened("standard", policy_overrides={"breaker": rule})
+    for _ in range(4):
+        inline.deliver(tick.look("default").due)
+        clock.advance(seconds=31)
+    assert (breaker_of(endpoint), len(receiver.requests)) == ("closed", 3)

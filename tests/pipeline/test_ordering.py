@@ -305,7 +305,7 @@ def test_a_chain_under_way_wakes_nobody_who_waits_for_its_end(receiver: Receiver
     batch = Batch(held, contents_of(ALIAS, held), lambda _: None)
     sender = threading.Thread(target=lambda: batch.send(held.units[0], configs.get(endpoint.pk), bool))
     sender.start()
-    until(lambda: batch.open == 1)
+    until(lambda: batch._open == 1)
     recorded = batch.record(ALIAS, configs)
     assert (len(recorded.attempts), recorded.wake) == (2, set())
     go_on.set()

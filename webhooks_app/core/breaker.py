@@ -133,7 +133,7 @@ def _tried(breaker: Breaker, facts: BreakerFacts, at: datetime) -> BreakerFacts:
     successes = facts.successes + 1
     if successes >= breaker.successes_to_close:
         return BreakerFacts(CLOSED, at)
-    return replace(facts, successes=successes, probe_at=None)
+    return replace(facts, successes=successes, probe_at=at if breaker.probes_to_half_open == 0 else None)
 
 
 def _later(at: datetime, seconds: float) -> datetime:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 from django.dispatch import Signal
 
 from ..conf import current
@@ -149,7 +149,7 @@ def _names(model: type[Endpoint] | type[Event], keys: Collection[int]) -> dict[i
     try:
         rows = model._default_manager.using(current().DATABASE).filter(pk__in=keys)
         return dict(rows.values_list("pk", "public_id"))
-    except DatabaseError:
+    except (DatabaseError, InterfaceError):
         return {key: str(key) for key in keys}
 
 

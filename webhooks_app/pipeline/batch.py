@@ -85,11 +85,6 @@ class Batch:
             self._notify(self)
 
     @property
-    def open(self) -> int:
-        """How many requests have no outcome yet."""
-        return self._open
-
-    @property
     def busy(self) -> int:
         """How many senders are at work for it, or will be."""
         return len(self._units)

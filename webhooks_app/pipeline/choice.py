@@ -73,7 +73,7 @@ def choose(
     choice = Choice(more=full - probing)
     _fit(choice, wanted, gates, buckets, room=room)
     taken = {unit[0].endpoint_id for unit in choice.units}
-    passed_over = (found.by_endpoint.keys() - taken) - choice.rated.keys()
+    passed_over = {unit[0].endpoint_id for unit in wanted} - taken - choice.rated.keys()
     choice.more |= found.parked
     if alone := _suspects(choice.units):
         others = taken | passed_over

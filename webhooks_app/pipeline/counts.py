@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from ..core.health import next_latency
-from ..core.states import DEAD, DELIVERED, PENDING
+from ..core.states import DEAD
 from .judge import Judged
 from .transactions import Tx
 from .work import Ended
@@ -47,12 +47,12 @@ def _row(key: int, outcomes: Sequence[Judged], latency: int | None, moment: Any)
             latency = next_latency(latency, each.result.duration_ms)
         if each.job.is_ping:
             continue
-        if each.outcome.state == DELIVERED:
+        if each.succeeded:
             delivered += 1
         elif each.ends:
             failed += 1
             dead += each.outcome.state in DEAD
-        elif each.outcome.state == PENDING:
+        elif each.job.trigger == "schedule":
             retried += 1
     return key, delivered, retried, failed, dead, latency, moment if delivered else None
 

@@ -148,7 +148,11 @@ class Engine:
             if any(has_waiting(alias) for alias in current().OUTBOX_DATABASES):
                 self.follow(FanOut())
         except (DatabaseError, InterfaceError):  # the tick tells of it
-            self._glance_at = now + TICK_SECONDS
+            self.look_later()
+
+    def look_later(self) -> None:
+        """Leave entries that cannot be fanned out to the next hint, or the tick."""
+        self._glance_at = time.monotonic() + TICK_SECONDS
 
     def _take_in(self) -> None:
         try:
@@ -238,8 +242,8 @@ class Engine:
         now = time.monotonic()
         claim = lease(self.alias, self._stuck.others(endpoint_ids, now), self.room(), divert=divert)
         self._stuck.add(claim.stuck, now)
-        announce.leased(claim)
         if not claim.units and not claim.lost:
+            announce.leased(claim)
             if claim.more:
                 announce.wake(claim.more)
             return None
@@ -249,6 +253,8 @@ class Engine:
             config = self.configs.get(unit[0].endpoint_id)
             self.senders.submit(partial(batch.send, unit, config, self.is_stopping))
         self.senders.grow()
+        # Only now: whatever goes wrong with telling, the claim is on its way.
+        announce.leased(claim)
         return batch
 
     def _contents(self, claim: Lease) -> dict[int, Content]:

@@ -26,7 +26,7 @@ class Recorded:
     """What a record wrote: attempts, deliveries that ended, changes of endpoints, and whom to wake.
 
     `events`: the sender's own events wait for fan-out. `kept` was not written: somebody has the state rows
-    of these endpoints locked.
+    of these endpoints locked. `reported` are probes.
     """
 
     attempts: list[Judged] = field(default_factory=list)
@@ -37,6 +37,7 @@ class Recorded:
     wake: set[int] = field(default_factory=set)
     later: dict[int, float] = field(default_factory=dict)
     kept: list[Done] = field(default_factory=list)
+    reported: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def follow_up(scene: Scene, recorded: Recorded, released: Sequence[Done]) -> Non
     outcomes = _by_endpoint(attempts)
     probes = {key for key in states if scene.holds_probe(key)}
     apply_outcomes(states, outcomes, scene.lease.gates, probes=probes, now=scene.now)
-    _finish_probes(scene, [job for job in jobs if job.trigger == "probe"])
+    _finish_probes(scene, recorded, [job for job in jobs if job.trigger == "probe"])
     lanes = {(job.endpoint_id, job.lane) for job in jobs if job.lane is not None}
     followed = scene.lease.followed
     freed = {job.endpoint_id for job in jobs if job.id not in followed} & states.keys()
@@ -80,13 +81,14 @@ def _by_endpoint(judged: Sequence[Judged]) -> dict[int, list[Judged]]:
     return grouped
 
 
-def _finish_probes(scene: Scene, jobs: Sequence[Job]) -> None:
+def _finish_probes(scene: Scene, recorded: Recorded, jobs: Sequence[Job]) -> None:
     """Let the next round of probes go once every probe of this one has reported."""
     lease, states = scene.lease, scene.states
-    lease.reported |= {job.id for job in jobs}
+    recorded.reported = {job.id for job in jobs}
+    reported = lease.reported | recorded.reported
     for key in {job.endpoint_id for job in jobs} & states.keys():
         round_ = {job.id for job in lease.jobs if job.endpoint_id == key}
-        if scene.holds_probe(key) and round_ <= lease.reported:
+        if scene.holds_probe(key) and round_ <= reported:
             states[key].set(probe_token=None, probe_until=None)
 
 
@@ -98,7 +100,7 @@ def _tell(scene: Scene, recorded: Recorded) -> None:
     well = {news.endpoint_id for news in recorded.news if news.kind in _LETS_GO}
     bring_back(scene.tx, {key: scene.lease.gates[key].policy for key in sorted(well)}, scene.now)
     recorded.wake |= well
-    exhausted = any(each.outcome.state == EXHAUSTED for each in recorded.attempts)
+    exhausted = any(each.ends and each.outcome.state == EXHAUSTED for each in recorded.attempts)
     recorded.events = bool(changes) or exhausted
 
 

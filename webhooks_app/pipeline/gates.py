@@ -28,8 +28,7 @@ class Gate:
     """One endpoint at the moment of a lease.
 
     `live` counts its leases that have not lapsed, a chain as one. `breaker` is None while it is closed;
-    A probe
-    that is out lapses at `probe_until`. `host` is named only where a limit of hosts is set.
+    a probe that is out lapses at `probe_until`. `host` is named only where a limit of hosts is set.
     """
 
     endpoint_id: int

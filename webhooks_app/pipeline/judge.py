@@ -40,6 +40,11 @@ class Judged:
         return by_itself and self.outcome.state != PENDING
 
     @property
+    def succeeded(self) -> bool:
+        """Whether the receiver took it."""
+        return self.outcome.attempt_status == "succeeded"
+
+    @property
     def is_probe(self) -> bool:
         """Whether its outcome may move an open breaker."""
         return self.job.trigger == "probe"

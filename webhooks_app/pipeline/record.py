@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..core.states import DELIVERED, PENDING
+from ..core.states import PENDING
 from ..destinations.config import EndpointConfig
 from .dialect import Dialect
 from .evidence import insert_attempts
@@ -44,7 +44,10 @@ def record(
         Recorded; jobs whose claim was taken over are in none of its lists.
     """
     judged = sorted(judged, key=lambda each: each.job.id)
-    return short(alias, lambda tx: _record(tx, lease, judged, released, configs=configs), sidestep=True)
+    recorded = short(alias, lambda tx: _record(tx, lease, judged, released, configs=configs), sidestep=True)
+    # Not before the commit: what is undone has not reported.
+    lease.reported |= recorded.reported
+    return recorded
 
 
 def give_back(alias: str, lease: Lease) -> None:
@@ -93,8 +96,8 @@ def _written(scene: Scene, judged: Sequence[Judged]) -> list[Judged]:
 
 
 def _update_deliveries(tx: Tx, lease: Lease, judged: Sequence[Judged], now: datetime) -> set[int]:
-    delivered = [each.job.id for each in judged if each.outcome.state == DELIVERED]
-    others = [each for each in judged if each.outcome.state != DELIVERED]
+    delivered = [each.job.id for each in judged if each.succeeded]
+    others = [each for each in judged if not each.succeeded]
     kept: set[int] = set()
     if delivered:
         condition, ids = tx.dialect.among("id", delivered)
@@ -154,19 +157,23 @@ def _other(each: Judged, dialect: Dialect, now: datetime) -> tuple[Any, ...]:
 
 def _release(tx: Tx, lease: Lease, released: Sequence[Done], now: datetime) -> int:
     # A body that cannot be read just now waits a little, lest it take the place of those that can, for ever.
-    unread = [done.job.id for done in released if done.content is None]
-    ready = [done.job.id for done in released if done.content is not None]
-    give_back_tokens(tx, lease.gates, [done.job for done in released])
-    return _give_back(tx, lease, ready, None) + _give_back(tx, lease, unread, now + AWAY)
+    waits = {done.job.id for done in released if done.content is None and done.job.trigger != "manual"}
+    ready = {done.job.id for done in released} - waits
+    mine = _give_back(tx, lease, ready, None) | _give_back(tx, lease, waits, now + AWAY)
+    # What somebody else has claimed since has taken tokens of its own; an attempt on request took none.
+    took = [done.job for done in released if done.job.id in mine and done.job.trigger != "manual"]
+    give_back_tokens(tx, lease.gates, took)
+    return len(mine)
 
 
-def _give_back(tx: Tx, lease: Lease, ids: Sequence[int], due_at: datetime | None) -> int:
+def _give_back(tx: Tx, lease: Lease, ids: Collection[int], due_at: datetime | None) -> set[int]:
+    """Release claims that still hold; return whose they were."""
     if not ids:
-        return 0
+        return set()
     condition, values = tx.dialect.among("id", sorted(ids))
     tx.execute(
         f"""UPDATE webhooks_app_delivery SET lease_token = NULL, lease_until = NULL,
-        due_at = COALESCE(%s, due_at) WHERE {condition} AND lease_token = %s""",
+        due_at = COALESCE(%s, due_at) WHERE {condition} AND lease_token = %s RETURNING id""",
         [tx.dialect.time(due_at), *values, tx.dialect.uuid(lease.token)],
     )
-    return int(tx.cursor.rowcount)
+    return {row[0] for row in tx.rows()}

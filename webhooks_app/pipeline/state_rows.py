@@ -19,7 +19,7 @@ from .work import News
 class StateRow:
     """A locked EndpointState, changed in memory. The first fields are its columns, in the order of _TYPES.
 
-    `news` are the changes that people hear of; `disabled_by` is the outcome that disables the endpoint now.
+    `news` are the changes that people hear of, each with the outcome that caused it.
     """
 
     endpoint_id: int

@@ -116,6 +116,7 @@ class FanOut(Ticket):
         try:
             again = self._fan_out(engine, source)
         except Exception:
+            engine.look_later()
             self._wakes.settle()
             if self._sources:  # one database's trouble is not the others'; nobody waits for them, though
                 self.deadline = time.monotonic() + SLICE
@@ -133,6 +134,8 @@ class FanOut(Ticket):
     def _fan_out(self, engine: "Engine", source: str | None) -> bool:
         done = self._batch(engine.alias, source)
         self._deliver(engine, done)
+        if done.failed:
+            engine.look_later()
         # After its commit the holder looks once more without the lock: who found it taken has gone home.
         # An entry that failed is tried again with the next hint, not at once.
         waits = not done.failed and self._waits(engine.alias, source)

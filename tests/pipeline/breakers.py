@@ -6,7 +6,9 @@ from typing import Any
 from django.utils import timezone
 
 from webhooks_app.models import Attempt, AuditEntry, Delivery, Endpoint, EndpointState
+from webhooks_app.pipeline import tick
 
+from .driving import ALIAS
 from .factories import EndpointFactory
 
 # The counters count everything, and who is woken when is no health.
@@ -63,3 +65,9 @@ def triggers(endpoint: Endpoint) -> list[str]:
 def untouched(endpoint: Endpoint) -> int:
     """Return how many of its deliveries wait and were never attempted."""
     return Delivery.objects.filter(endpoint=endpoint, state="pending", attempts=0).count()
+
+
+def looked() -> list[int]:
+    """Let the tick look; return the endpoints that it wakes now."""
+    found = tick.look(ALIAS)
+    return sorted(found.due + found.neglected)

@@ -30,7 +30,6 @@ FACTS = Facts(
     recorded_at=NOW,
     expires_at=None,
     replay_until=NOW + timedelta(days=30),
-    due_at=NOW,
 )
 
 
@@ -76,7 +75,7 @@ def test_thirteen_failed_attempts_as_printed_then_exhausted() -> None:
             break
         assert (outcome.state, outcome.attempt_status, outcome.error) == ("pending", "failed", "status_5xx")
         now = outcome.due_at
-        facts = replace(facts, attempts=facts.attempts + 1, step=outcome.step, due_at=now)
+        facts = replace(facts, attempts=facts.attempts + 1, step=outcome.step)
     # fmt: off
     assert offsets == [
         0, 30, 150, 750, 2550, 6150, 13_350, 27_750, 56_550, 99_750, 142_950, 186_150, 254_550,
@@ -301,16 +300,13 @@ def test_what_a_retry_is_scheduled_for_may_start_then(
 
 
 @pytest.mark.parametrize("trigger", ["manual", "probe"])
-@pytest.mark.parametrize(
-    ("state", "due_at"),
-    [("pending", NOW + timedelta(hours=2)), ("pending", None), ("exhausted", None), ("delivered", None)],
-)
+@pytest.mark.parametrize("state", ["pending", "exhausted", "delivered"])
 @pytest.mark.parametrize("result", [reply(500), reply(410), reply(400, webhook_delivery="abort-message")])
 def test_an_attempt_beside_the_schedule_that_fails_changes_nothing(
-    trigger: str, state: str, due_at: datetime | None, result: AttemptResult
+    trigger: str, state: str, result: AttemptResult
 ) -> None:
-    outcome = after(result, trigger=trigger, state=state, due_at=due_at, step=5, deferrals=2)
-    assert (outcome.state, outcome.due_at, outcome.step, outcome.deferrals) == (state, due_at, 5, 2)
+    outcome = after(result, trigger=trigger, state=state, step=5, deferrals=2)
+    assert (outcome.state, outcome.due_at, outcome.step, outcome.deferrals) == (state, None, 5, 2)
     assert (outcome.attempt_status, outcome.health) == ("failed", "failure")
 
 
@@ -374,7 +370,6 @@ ANY_FACTS = st.builds(
     expires_at=LIMITS,
     replay_until=LIMITS,
     state=st.sampled_from(State),
-    due_at=LIMITS,
 )
 POLICIES = st.builds(
     lambda policy, deferrals, window: replace(

@@ -62,8 +62,8 @@ class Facts:
 
     ``attempts`` counts the requests made before this one; ``step`` is the position in ``policy.waits``;
     ``deferrals`` counts the waits that cost no step. ``recorded_at`` is when the schedule began: when the
-    event was recorded, or replayed. ``expires_at`` is the event's own. ``state`` and ``due_at`` are the
-    delivery's, returned untouched where nothing follows from the attempt.
+    event was recorded, or replayed. ``expires_at`` is the event's own. ``state`` is the delivery's, returned
+    untouched where nothing follows from the attempt.
     """
 
     trigger: Trigger
@@ -74,17 +74,16 @@ class Facts:
     expires_at: datetime | None
     replay_until: datetime | None
     state: str = PENDING
-    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What follows for the delivery, its attempt and its endpoint.
 
-    ``state``, ``due_at``, ``step`` and ``deferrals`` are the delivery's new values; ``due_at`` is ``None``
-    for an ended one. ``attempt_status`` is ``dead`` when this failure ended the delivery. ``hold_until``:
-    nothing else goes to the endpoint before then. ``disable``: why it is to be disabled, ``gone`` (a 410)
-    or ``consumer`` (asked for), else ``None``.
+    ``state``, ``step`` and ``deferrals`` are the delivery's new values. ``due_at`` is when its schedule goes
+    on: ``None`` for an ended one, and after an attempt beside the schedule. ``attempt_status`` is ``dead``
+    when this failure ended the delivery. ``hold_until``: nothing else goes to the endpoint before then.
+    ``disable``: why it is to be disabled, ``gone`` (a 410) or ``consumer`` (asked for), else ``None``.
     """
 
     state: str
@@ -167,7 +166,7 @@ def _course(
     if facts.trigger == "probe" and facts.state == PENDING and result.error in _END_OF_ERROR:
         return _dead(facts, _END_OF_ERROR[result.error])
     if facts.trigger != "schedule":
-        return _Course(facts.state, "failed", facts.due_at, facts.step, facts.deferrals)
+        return _Course(facts.state, "failed", None, facts.step, facts.deferrals)
     if judged is Verdict.PERMANENT:
         return _dead(facts, _END_OF_ERROR.get(result.error, FAILED_PERMANENT))
     return _retry(policy, facts, now=now, wait=next_wait(policy, facts.step, jitter), asked=asked)

@@ -69,6 +69,6 @@ def _row(dialect: Dialect, lease: Lease, each: Judged, config: EndpointConfig | 
         sent.signature if sent else "",
         json.dumps(result.headers),
         result.body,
-        dialect.time(outcome.due_at if job.trigger == "schedule" else None),
+        dialect.time(outcome.due_at),
         dialect.time(each.done.finished_at),
     )

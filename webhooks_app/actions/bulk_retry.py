@@ -9,7 +9,6 @@ from django.db.models import Max, Q, QuerySet
 from .. import conf
 from ..core.matching import EVENT_TYPE, MAX_PATTERN_LENGTH
 from ..core.states import DEAD, ERRORS, PENDING
-from ..exceptions import Conflict
 from ..models import Delivery, Endpoint, Job
 from ..pipeline import clock, requeue
 from ..pipeline.job_rows import lock_orderings
@@ -18,6 +17,7 @@ from ..pipeline.transactions import Tx
 from . import jobs
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .eligible import COLUMNS, Eligible
+from .enabled import check_enabled
 from .faults import Faults
 from .job_steps import BATCH, Portion, Written, moment_of
 from .key_ranges import walk
@@ -72,7 +72,9 @@ def bulk_retry(
     require(actor, WEBHOOKS_MANAGE)
     _check(status=status, error=error, event_type=event_type, since=since, until=until)
     alias = conf.current().DATABASE
-    fresh = None if endpoint is None else _enabled(actor, endpoint)
+    fresh = None if endpoint is None else get_endpoint(actor, endpoint.public_id)
+    if fresh is not None:
+        check_enabled(fresh.state)
     require_for_events(actor, _named(fresh, event_type))
     params: dict[str, Any] = {
         "webhook_id": fresh and fresh.public_id,
@@ -102,13 +104,6 @@ def _named(endpoint: Endpoint | None, event_type: str | None) -> Sequence[str]:
     if event_type is not None:
         return [event_type]
     return [] if endpoint is None else endpoint.events
-
-
-def _enabled(actor: Actor, endpoint: Endpoint) -> Endpoint:
-    fresh = get_endpoint(actor, endpoint.public_id)
-    if not fresh.state.enabled:
-        raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then retry.")
-    return fresh
 
 
 def _check(

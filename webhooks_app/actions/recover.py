@@ -5,7 +5,6 @@ from datetime import datetime
 from django.db.models import Max
 
 from .. import conf
-from ..exceptions import Conflict
 from ..models import Endpoint, Event, Job
 from ..pipeline import clock, requeue
 from ..pipeline.job_rows import lock_orderings
@@ -14,6 +13,7 @@ from ..pipeline.transactions import Tx
 from . import jobs
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .eligible import COLUMNS, Eligible
+from .enabled import check_enabled
 from .faults import Faults
 from .job_steps import BATCH, Portion, Written, moment_of
 from .key_ranges import walk
@@ -67,8 +67,7 @@ def _begin(
     alias = conf.current().DATABASE
     fresh = get_endpoint(actor, endpoint.public_id)
     require_for_events(actor, fresh.events)
-    if not fresh.state.enabled:
-        raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then recover.")
+    check_enabled(fresh.state)
     now = clock.db_now(alias)
     eligible = Eligible(alias, fresh, now)
     # The clocks of those who emit may be ahead: what is recorded later, the last key leaves out.

@@ -18,6 +18,7 @@ from ..pipeline.transactions import reading
 from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .eligible import Eligible
+from .enabled import check_enabled
 from .ending import in_flight, is_leased
 from .locking import lock_endpoint, lock_state
 from .replay_copy import Marker, make_copies, open_copies
@@ -90,8 +91,7 @@ def _target(actor: Actor, endpoint: Endpoint, to: Endpoint | None) -> Endpoint:
 
 
 def _check_open(endpoint: Endpoint, state: EndpointState) -> None:
-    if not state.enabled:
-        raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then replay.")
+    check_enabled(state)
     if state.breaker != EndpointState.Breaker.CLOSED and not _policy(endpoint).replay_while_open:
         raise Conflict(
             "the webhook's circuit breaker is open",

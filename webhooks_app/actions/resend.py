@@ -9,6 +9,7 @@ from ..pipeline import clock, manual
 from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .eligible import Eligible
+from .enabled import check_enabled
 from .ending import in_flight
 from .scope import get_delivery, get_endpoint
 from .sensitivity import require_for_events
@@ -52,8 +53,7 @@ def resend(actor: Actor, delivery: Delivery) -> Attempt:
 def _check(alias: str, actor: Actor, row: Delivery) -> None:
     endpoint = get_endpoint(actor, row.endpoint.public_id)
     check_not_suspended(alias, endpoint)
-    if not endpoint.state.enabled:
-        raise Conflict("the webhook is disabled", code="webhook_disabled", fix="Enable it, then resend.")
+    check_enabled(endpoint.state)
     event = row.event
     is_erased = event.body is None and event.outbox_id is None
     if is_erased or not Eligible(alias, endpoint, clock.db_now(alias)).is_alive(event):

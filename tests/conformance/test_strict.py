@@ -134,15 +134,21 @@ def test_a_redirect_is_final_and_a_warning(walk: Walk):
     assert audited("webhook.warned") == [("webhook.warned", "redirect")]
 
 
-def test_the_warning_about_redirects_ends_with_a_success(walk: Walk):
-    """Health: one success resets; another redirect after it is told again."""
+def test_redirects_now_and_then_are_one_episode(walk: Walk):
+    """Health: one success resets what is shown; people are told once, until a day has passed without one."""
     walk.subscribe("strict")
     moved = reply("301 Moved", b"", "Location: /other")
-    walk.consumer.answer(moved, OK, moved)
-    for expected in ("redirect", "", "redirect"):
-        walk.emit()
-        assert walk.state.health_warning == expected
-    assert len(told("webhook.warning")) == 2
+    walk.consumer.answer(*[moved, OK] * 4)
+    for hours in (0, 1, 23):
+        walk.wait(hours=hours)
+        for expected in ("redirect", ""):
+            walk.emit()
+            assert walk.state.health_warning == expected
+        assert len(told("webhook.warning")) == len(audited("webhook.warned")) == 1
+    walk.wait(hours=24)
+    walk.emit()
+    assert walk.state.health_warning == "redirect"
+    assert len(told("webhook.warning")) == len(audited("webhook.warned")) == 2
 
 
 @pytest.mark.parametrize("kind", ["connect", "dns", "tls", "timeout", "reset", "invalid_response"])

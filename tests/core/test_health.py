@@ -14,6 +14,7 @@ from webhooks_app.core.health import (
     Health,
     HealthFacts,
     Pace,
+    begins_redirecting,
     next_latency,
     next_window,
     pace_of,
@@ -291,3 +292,34 @@ def test_latency_nears_what_stays(old: int, sample: int) -> None:
     for _ in range(80):
         old = next_latency(old, sample)
     assert abs(old - sample) <= 3
+
+
+@pytest.mark.parametrize(
+    ("warning", "last_error", "ago", "expected"),
+    [
+        ("", "", None, True),
+        ("", "timeout", HOUR, True),
+        ("", "redirect", HOUR, False),
+        ("", "redirect", DAY - timedelta(microseconds=1), False),
+        ("", "redirect", DAY, True),
+        # Recorded in another order than they happened.
+        ("", "redirect", -HOUR, False),
+        ("redirect", "redirect", 3 * DAY, False),
+        ("redirect", "timeout", 3 * DAY, False),
+    ],
+)
+def test_where_an_episode_of_redirects_begins(
+    warning: str, last_error: str, ago: timedelta | None, expected: bool
+) -> None:
+    last = None if ago is None else NOW - ago
+    begins = begins_redirecting(warning, last_error=last_error, last_failure_at=last, at=NOW)
+    assert begins is expected
+
+
+def test_a_receiver_that_changes_its_mind_every_hour_is_one_episode() -> None:
+    begun, last = 0, None
+    for hour in range(0, 24 * 7, 2):
+        at = NOW + hour * HOUR
+        begun += begins_redirecting("", last_error="redirect" if last else "", last_failure_at=last, at=at)
+        last = at
+    assert begun == 1

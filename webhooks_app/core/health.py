@@ -18,6 +18,9 @@ SLOW_MS = 1000
 # Just below the window from which an endpoint may use all senders of a process.
 SLOW_WINDOW = 7
 
+# An endpoint without a redirect for so long has begun anew when the next one comes.
+REDIRECT_QUIET = timedelta(hours=24)
+
 _PACES: tuple[Pace, ...] = ("quick", "slow", "busy", "silent")
 
 _NEVER_OPENED = frozenset({"dns", "tls", "connect"})
@@ -87,6 +90,20 @@ def warnings_due(policy: Policy, facts: HealthFacts, now: datetime) -> int:
         return 0
     reached = progress(rule, facts, now)
     return sum(reached >= share for share in rule.warnings)
+
+
+def begins_redirecting(
+    warning: str, *, last_error: str, last_failure_at: datetime | None, at: datetime
+) -> bool:
+    """Return whether a redirect at ``at`` is the first of an episode, which is what people are warned of.
+
+    It is not when the endpoint's ``warning`` says so already, nor when the failure before it
+    (``last_error`` at ``last_failure_at``) was a redirect of the last REDIRECT_QUIET: a receiver that
+    answers now with a redirect, now well, is one episode, however often it changes.
+    """
+    if warning == "redirect":
+        return False
+    return last_error != "redirect" or last_failure_at is None or at - last_failure_at >= REDIRECT_QUIET
 
 
 def next_latency(old_ms: int | None, sample_ms: int) -> int:

@@ -4,7 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from ..core.breaker import CLOSED, OPEN, BreakerFacts, after
-from ..core.health import FIRST_WINDOW, TOO_MANY, next_window, should_disable, warnings_due, worst
+from ..core.health import (
+    FIRST_WINDOW,
+    TOO_MANY,
+    begins_redirecting,
+    next_window,
+    should_disable,
+    warnings_due,
+    worst,
+)
 from ..core.policies import Policy
 from .gates import Gate
 from .judge import Judged
@@ -78,6 +86,7 @@ def _move_health(state: StateRow, each: Judged, policy: Policy, now: datetime) -
         _recover(state, each)
         state.set(consecutive_failures=0, first_failure_at=None, failing_from=None)
         return
+    _warn_of_redirects(state, each, policy)
     state.set(
         consecutive_failures=facts.consecutive,
         first_failure_at=facts.first_failure_at,
@@ -94,10 +103,22 @@ def _recover(state: StateRow, each: Judged) -> None:
     state.set(warnings=0, health_warning="")
 
 
-def _warn(state: StateRow, each: Judged, policy: Policy, now: datetime) -> None:
-    if policy.warns_redirect and each.outcome.error == "redirect" and state.health_warning != "redirect":
-        state.set(health_warning="redirect")
+def _warn_of_redirects(state: StateRow, each: Judged, policy: Policy) -> None:
+    """Look at the failure before this one, so it comes before this one is noted."""
+    if not policy.warns_redirect or each.outcome.error != "redirect":
+        return
+    begins = begins_redirecting(
+        state.health_warning,
+        last_error=state.last_error,
+        last_failure_at=state.last_failure_at,
+        at=each.done.finished_at,
+    )
+    if begins:
         state.news.append((News("webhook.warned", state.endpoint_id, "redirect"), each))
+    state.set(health_warning="redirect")
+
+
+def _warn(state: StateRow, each: Judged, policy: Policy, now: datetime) -> None:
     due = warnings_due(policy, state.health, now)
     if due > state.warnings and policy.auto_disable is not None:
         share = policy.auto_disable.warnings[due - 1]

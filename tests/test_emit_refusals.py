@@ -6,14 +6,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.utils import timezone
 
 from tests.pipeline.driving import committed
 from tests.testapp.models import Customer, Order
+from webhooks_app import events
 from webhooks_app.events import emit, emit_many
 from webhooks_app.exceptions import EmitError, EventTooLarge, InvalidEvent, OutboxError
-from webhooks_app.models import OutboxEntry, OwnerSequence
+from webhooks_app.models import OutboxEntry, OwnerSequence, Tenant
 
 LOOP: dict[str, Any] = {}
 LOOP["again"] = LOOP
@@ -171,6 +172,46 @@ def test_occurred_at_lies_within_the_retention_and_an_hour(offset: timedelta, ta
         assert OutboxEntry.objects.get().occurred_at == moment
     else:
         check_refused(lambda: emit("order.paid", {}, occurred_at=moment), "occurred_at")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("own", "age", "taken"), [(5, 6, False), (5, 4, True), (90, 60, True), (90, 91, False)]
+)
+def test_occurred_at_lies_within_the_tenants_own_retention(own: int, age: int, taken: bool):
+    Tenant.objects.create(id="acme", retention_days=own)
+    moment = timezone.now() - timedelta(days=age)
+    if taken:
+        assert emit("order.paid", {}, tenant="acme", occurred_at=moment).created
+    else:
+        with pytest.raises(InvalidEvent, match=f"within {own} days back"):
+            emit("order.paid", {}, tenant="acme", occurred_at=moment)
+
+
+@pytest.mark.django_db
+def test_only_what_is_older_than_a_day_is_asked_for_and_that_once_a_tenant(django_assert_num_queries: Any):
+    now = timezone.now()
+    with django_assert_num_queries(1):
+        emit("order.paid", {}, tenant="acme", occurred_at=now - timedelta(hours=23))
+    old = {"type": "order.paid", "data": {}, "occurred_at": now - timedelta(days=2)}
+    with django_assert_num_queries(3):
+        emit_many([{**old, "tenant": tenant} for tenant in ("acme", "acme", "other", "other")])
+
+
+@pytest.mark.django_db(databases=["default", "second"])
+def test_a_delivery_database_that_is_away_stops_no_emit_into_another(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    settings.WEBHOOKS = {**settings.WEBHOOKS, "OUTBOX_DATABASES": ["default", "second"]}
+
+    def away(*_: object) -> int:
+        raise OperationalError
+
+    monkeypatch.setattr(events, "read_days", away)
+    old = timezone.now() - timedelta(days=29)
+    assert emit("order.paid", {}, tenant="acme", occurred_at=old, using="second").created
+    with pytest.raises(OperationalError):
+        emit("order.paid", {}, tenant="acme", occurred_at=old)
 
 
 def test_unknown_keywords_are_refused():

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import DatabaseError, InterfaceError, connections, transaction
 from django.db.models import Model
 from django.utils import timezone
 
@@ -13,6 +14,7 @@ from .exceptions import InvalidEvent, OutboxError
 from .pipeline import doorbell
 from .pipeline.append import EventRef, append
 from .pipeline.draft import Draft, draft
+from .pipeline.retention import Days, read_days
 
 __all__ = ["EventRef", "emit", "emit_many"]
 
@@ -60,7 +62,7 @@ def emit(
             locked until the caller commits, so emit late, and give hot streams no owner.
         subject: what the event is about, at most 256 characters.
         event_id: your own id, 1 to 64 of A-Z a-z 0-9 _ -; a second emit with it changes nothing.
-        occurred_at: aware; at most 1 hour ahead and within the retention. Default: now.
+        occurred_at: aware; at most 1 hour ahead and within the tenant's retention. Default: now.
         expires_at: aware; no attempt starts after it.
         environment: `live` or `test`.
         using: alias of the outbox database; default: the WEBHOOKS setting DATABASE.
@@ -85,7 +87,7 @@ def emit(
         "expires_at": expires_at,
         "environment": environment,
     }
-    return _record([draft(values, current(), timezone.now())], using)[0]
+    return _record([draft(values, _days(using), timezone.now())], using)[0]
 
 
 def emit_many(events: Iterable[Mapping[str, Any]], *, using: str | None = None) -> list[EventRef]:
@@ -98,17 +100,36 @@ def emit_many(events: Iterable[Mapping[str, Any]], *, using: str | None = None) 
         OutboxError: as `emit`.
         InvalidEvent: as `emit`; the path starts with the item's index, such as `/3/data/price`.
     """
-    settings, now = current(), timezone.now()
-    drafts = [_draft_item(place, item, settings, now) for place, item in enumerate(events)]
+    days, now = _days(using), timezone.now()
+    drafts = [_draft_item(place, item, days, now) for place, item in enumerate(events)]
     return _record(drafts, using) if drafts else []
 
 
-def _draft_item(place: int, item: Mapping[str, Any], settings: Any, now: datetime) -> Draft:
+def _draft_item(place: int, item: Mapping[str, Any], days: Days, now: datetime) -> Draft:
     if not isinstance(item, Mapping) or not {"type", "data"} <= item.keys():
         raise InvalidEvent(f"/{place}", 'must be a dict with at least "type" and "data"')
     for key in item.keys() - _KEYS:
         raise InvalidEvent(f"/{place}/{key}", f"is not an argument; known are {', '.join(sorted(_KEYS))}")
-    return draft(item, settings, now, path=f"/{place}")
+    return draft(item, days, now, path=f"/{place}")
+
+
+def _days(using: str | None) -> Days:
+    """Return who says how long a tenant's events are retained.
+
+    Where the outbox is in another database, one of deliveries that does not answer stops nobody.
+    """
+    settings = current()
+
+    @cache
+    def ask(tenant_id: str | None) -> int:
+        try:
+            return read_days(settings.DATABASE, tenant_id)
+        except (DatabaseError, InterfaceError):
+            if (using or settings.DATABASE) == settings.DATABASE:
+                raise
+            return settings.RETENTION_DAYS
+
+    return ask
 
 
 def _record(drafts: list[Draft], using: str | None) -> list[EventRef]:

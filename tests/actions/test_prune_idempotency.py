@@ -6,8 +6,8 @@ import pytest
 
 from webhooks_app.actions.prune_idempotency import prune_idempotency
 from webhooks_app.actions.sweep import Sweep
-from webhooks_app.actions.tenancy import Retention
 from webhooks_app.models import IdempotencyRecord
+from webhooks_app.pipeline.retention import Retention
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 10, 1, 12, tzinfo=UTC)

@@ -13,6 +13,7 @@ from ..models import Delivery, Endpoint, Job
 from ..pipeline import clock, requeue
 from ..pipeline.job_rows import lock_orderings
 from ..pipeline.requeue import Place, Waiting
+from ..pipeline.retention import retention
 from ..pipeline.transactions import Tx
 from . import jobs
 from .actor import WEBHOOKS_MANAGE, Actor, require
@@ -26,7 +27,6 @@ from .replay_selection import STATUSES as REPLAYED
 from .replay_selection import check_window
 from .scope import get_endpoint, visible_endpoints
 from .sensitivity import require_for_events, withheld
-from .tenancy import retention
 
 _DEFAULT = Q(state__in=[str(state) for state in RECOVERED], first_delivered_at__isnull=True)
 _HAS_BODY = Q(event__body__isnull=False) | Q(event__outbox_id__isnull=False)

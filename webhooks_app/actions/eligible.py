@@ -1,13 +1,13 @@
 """Which events an endpoint may be given today: of its scope and filters, alive, within the retention."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
 from ..core.matching import NEVER_FANNED_OUT, EventFacts, Subscription, wants
 from ..models import Endpoint, Event
-from .tenancy import Retention, retention
+from ..pipeline.retention import Retention, retention
 
 # What judging an event and queueing it takes; a body is never among it.
 COLUMNS = (
@@ -27,7 +27,6 @@ COLUMNS = (
 class Eligible:
     """The events that one endpoint may be given at `now`.
 
-    Two retentions count, both from `occurred_at`: that of the event's tenant and that of the endpoint's.
     `kept` is the retention, where it was read already.
     """
 
@@ -38,13 +37,12 @@ class Eligible:
         self._endpoint = endpoint
         self._now = now
         self._subscription = subscription_of(endpoint)
-        self._days = (kept or retention(alias)).days
-        self._most = self._days(endpoint.tenant_id)
+        self._kept = kept or retention(alias)
 
     @property
     def since(self) -> datetime:
         """The moment before which no event can be eligible."""
-        return self._now - timedelta(days=self._most)
+        return self._kept.cutoff(self._now, self._endpoint.tenant_id)
 
     def rows(self) -> QuerySet[Event]:
         """Return the events that may be eligible; narrowed down in SQL, for `takes` to decide."""
@@ -74,10 +72,12 @@ class Eligible:
 
     def is_alive(self, event: Event) -> bool:
         """Whether the event is neither expired nor past its retention."""
-        if event.expires_at is not None and event.expires_at <= self._now:
-            return False
-        days = min(self._most, self._days(event.tenant_id))
-        return event.occurred_at + timedelta(days=days) > self._now
+        has_expired = event.expires_at is not None and event.expires_at <= self._now
+        return not has_expired and self.keeps(event)
+
+    def keeps(self, event: Event) -> bool:
+        """Whether the event is within its retention, at this endpoint."""
+        return event.occurred_at > self._kept.cutoff(self._now, event.tenant_id, self._endpoint.tenant_id)
 
     def takes(self, event: Event) -> bool:
         """Whether the endpoint may be given this event."""

@@ -70,8 +70,8 @@ def missed(
 ) -> MissedPage:
     """Return events whose delivery to the endpoint died, and those it may have today and never had.
 
-    Those from before it was created are among them. A call looks at some ten thousands of events at most and
-    returns what it found.
+    Those from before it was created are among them, and none that is past its retention, removed or not. A
+    call looks at some ten thousands of events at most and returns what it found.
 
     Args:
         since, until: a window of `occurred_at`, `until` excluded; default: the whole retention.
@@ -166,7 +166,7 @@ class _Search:
             end, is_last = self._end(place)
             room = limit - len(page)
             found = self._between(place, end, room)
-            page += [event for event in found if self._eligible.wants(event)]
+            page += [event for event in found if self._eligible.keeps(event) and self._eligible.wants(event)]
             if len(found) == room:
                 place = _Place.of(found[-1])
                 if len(page) == limit:

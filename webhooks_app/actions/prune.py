@@ -14,6 +14,7 @@ from datetime import datetime
 
 from .. import conf
 from ..pipeline import clock
+from ..pipeline.retention import retention
 from . import audit
 from .actor import operator
 from .prune_deliveries import end_orphans, prune_deliveries, prune_endpoints, prune_tests
@@ -21,7 +22,6 @@ from .prune_events import prune_events
 from .prune_idempotency import prune_idempotency
 from .prune_leftovers import prune_buckets, prune_jobs
 from .sweep import Sweep
-from .tenancy import retention
 
 
 @dataclass(frozen=True, slots=True)

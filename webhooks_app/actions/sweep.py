@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from .tenancy import Retention
+from ..pipeline.retention import Retention
 
 
 @dataclass(slots=True)
@@ -31,8 +31,8 @@ class Sweep:
         return not self.cut_short
 
     def cutoff(self, tenant_id: str | None) -> datetime:
-        """Return the moment before which the tenant's rows are past their retention."""
-        return self.now - timedelta(days=self.retention.days(tenant_id))
+        """Return the moment up to which the tenant's rows are past their retention."""
+        return self.retention.cutoff(self.now, tenant_id)
 
     @property
     def newest(self) -> datetime:

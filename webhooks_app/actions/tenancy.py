@@ -1,12 +1,9 @@
-"""Questions about tenants: who belongs to a partner, who is suspended, how long rows are kept."""
+"""Questions about tenants: who belongs to a partner, who is suspended."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable
 
 from django.db.models import Q
 
-from .. import conf
 from ..exceptions import Conflict
 from ..models import Endpoint, Partner, Tenant
 from ..pipeline.tenancy import host, is_suspended
@@ -45,27 +42,3 @@ def check_not_suspended(alias: str, endpoint: Endpoint) -> None:
         or (endpoint.partner_id is not None and partners.exists())
     ):
         raise Conflict("the webhook's tenant or partner is suspended", code="tenant_suspended")
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How many days a tenant's rows are kept, which is also how far back a replay reaches.
-
-    ``days`` asks for one tenant (None: no tenant); ``shortest`` is a lower bound of all its answers.
-    """
-
-    days: Callable[[str | None], int]
-    shortest: int
-
-
-def retention(alias: str) -> Retention:
-    """Return the retention: the tenant's own days, else RETENTION_DAYS; the tables are read once, here."""
-    default = conf.current().RETENTION_DAYS
-    own_class = host()
-    if own_class is not None:
-        ask = lru_cache(maxsize=None)(own_class.retention_days)
-        return Retention(lambda tenant_id: (tenant_id is not None and ask(tenant_id)) or default, 0)
-    rows = Tenant.objects.using(alias).filter(retention_days__gt=0)
-    own: dict[str | None, int | None] = dict(rows.values_list("pk", "retention_days"))
-    shortest = min([default, *(days for days in own.values() if days)])
-    return Retention(lambda tenant_id: own.get(tenant_id) or default, shortest)

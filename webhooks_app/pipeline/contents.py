@@ -6,10 +6,12 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, connections
 from django.utils.connection import ConnectionDoesNotExist
 
+from .retention import days_of
 from .transactions import is_passing, reading
 from .work import Content
 
-_JOINED = """SELECT e.id, e.public_id, e.type, COALESCE(e.body, o.body), e.outbox_alias, e.outbox_id
+_JOINED = """SELECT e.id, e.public_id, e.type, COALESCE(e.body, o.body), e.outbox_alias, e.outbox_id,
+e.tenant_id, (SELECT t.retention_days FROM webhooks_app_tenant t WHERE t.id = e.tenant_id)
 FROM webhooks_app_event e LEFT JOIN webhooks_app_outboxentry o ON o.id = e.outbox_id AND e.outbox_alias = %s
 AND o.event_id = e.public_id WHERE {}"""
 
@@ -28,7 +30,7 @@ def read_contents(alias: str, event_ids: Collection[int]) -> dict[int, Content]:
     contents = {event_id: Content("", "", None) for event_id in event_ids}
     elsewhere: dict[str, list[tuple[Any, ...]]] = {}
     for row in rows:
-        contents[row[0]] = Content(row[1], row[2], None if row[3] is None else bytes(row[3]))
+        contents[row[0]] = _content(row, None if row[3] is None else bytes(row[3]))
         if row[3] is None and row[4] is not None and row[4] != alias:
             elsewhere.setdefault(row[4], []).append(row)
     for outbox_alias, waiting in elsewhere.items():
@@ -46,7 +48,11 @@ def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, 
             del contents[row[0]]
         return
     for row in rows:
-        contents[row[0]] = Content(row[1], row[2], bodies.get((row[5], row[1])))
+        contents[row[0]] = _content(row, bodies.get((row[5], row[1])))
+
+
+def _content(row: tuple[Any, ...], body: bytes | None) -> Content:
+    return Content(row[1], row[2], body, retention_days=days_of(row[6], row[7]))
 
 
 def _bodies(outbox_alias: str, ids: list[int]) -> dict[tuple[int, str], bytes]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db.models import Model
 
-from ..conf import Settings
 from ..core.ids import IdError, check_event_id
 from ..core.matching import EVENT_TYPE
 from ..exceptions import InvalidEvent
+from .retention import LEAST, Days
 
 ENVIRONMENTS = ("live", "test")
 RESERVED_TYPES = "webhook."
@@ -35,29 +35,33 @@ class Draft:
     environment: str
 
 
-def draft(values: Mapping[str, Any], settings: Settings, now: datetime, *, path: str = "") -> Draft:
-    """Check the arguments of one emit; `path` leads to them in a list.
+def draft(values: Mapping[str, Any], days: Days, now: datetime, *, path: str = "") -> Draft:
+    """Check the arguments of one emit.
+
+    Args:
+        days: says how many days a tenant's events are retained; not asked about events of the last day.
+        path: leads to the values in a list.
 
     Raises:
         InvalidEvent: naming the argument.
     """
     try:
-        return _draft(values, settings, now, path)
+        return _draft(values, days, now, path)
     except InvalidEvent as error:
         raise InvalidEvent(f"{path}/{error.path}" if path else error.path, error.message) from None
 
 
-def _draft(values: Mapping[str, Any], settings: Settings, now: datetime, path: str) -> Draft:
+def _draft(values: Mapping[str, Any], days: Days, now: datetime, path: str) -> Draft:
     return Draft(
         path=path,
         type=_type(values["type"]),
         data=values["data"],
-        tenant_id=_reference("tenant", values.get("tenant")),
+        tenant_id=(tenant_id := _reference("tenant", values.get("tenant"))),
         identity_id=_reference("identity", values.get("identity")),
         owner=_owner(values.get("owner")),
         subject=_reference("subject", values.get("subject")),
         event_id=_event_id(values.get("event_id")),
-        occurred_at=_occurred_at(values.get("occurred_at"), settings, now),
+        occurred_at=_occurred_at(values.get("occurred_at"), tenant_id, days, now),
         expires_at=_expires_at(values.get("expires_at"), now),
         environment=_environment(values.get("environment", "live")),
     )
@@ -124,14 +128,15 @@ def _event_id(value: object) -> str | None:
     return str(value)
 
 
-def _occurred_at(value: object, settings: Settings, now: datetime) -> datetime:
+def _occurred_at(value: object, tenant_id: str | None, days: Days, now: datetime) -> datetime:
     if value is None:
         return now
     moment = _aware("occurred_at", value)
-    if not now - timedelta(days=settings.RETENTION_DAYS) <= moment <= now + AHEAD:
-        raise InvalidEvent(
-            "occurred_at", f"must lie within {settings.RETENTION_DAYS} days back and 1 hour ahead"
-        )
+    if now - LEAST < moment <= now + AHEAD:
+        return moment
+    kept = days(tenant_id)
+    if not now - timedelta(days=kept) < moment <= now + AHEAD:
+        raise InvalidEvent("occurred_at", f"must lie within {kept} days back and 1 hour ahead")
     return moment
 
 

@@ -14,7 +14,8 @@ from . import clock
 from .dialect import Dialect
 from .gates import Gate
 from .rates import host_of, resolve_rate
-from .tenancy import is_suspended, retention_days
+from .retention import days_of
+from .tenancy import is_suspended
 from .transactions import Tx
 
 # The clock is asked outside of the locking select: PostgreSQL would fill in its columns before it waits.
@@ -77,7 +78,7 @@ def _gate(dialect: Dialect, state: tuple[Any, ...], endpoint: tuple[Any, ...]) -
         max_in_flight=endpoint[2],
         revision=endpoint[3],
         policy=resolve(endpoint[4], endpoint[5]),
-        retention_days=endpoint[7] or retention_days(endpoint[8]),
+        retention_days=days_of(endpoint[8], endpoint[7]),
         live=endpoint[10],
         latency_ms=state[8],
         breaker=None if state[11] == CLOSED else _breaker(dialect, state),

@@ -27,8 +27,9 @@ ROUND = (0, 0, 1, 0, 0, 2, 0, 1, 0, 0)
 class Gate:
     """One endpoint at the moment of a lease.
 
-    `live` counts its leases that have not lapsed, a chain as one. `breaker` is None while it is closed;
-    a probe that is out lapses at `probe_until`. `host` is named only where a limit of hosts is set.
+    `live` counts its leases that have not lapsed, a chain as one. `retention_days` are those of its tenant.
+    `breaker` is None while it is closed; a probe that is out lapses at `probe_until`. `host` is named only
+    where a limit of hosts is set.
     """
 
     endpoint_id: int

@@ -11,8 +11,8 @@ from ..core.health import Pace, pace_of
 from ..core.ids import delivery_id
 from ..core.retry import jitter_of
 from ..core.states import PENDING
-from .claim import DAY
 from .gates import Gate
+from .retention import leaves_until
 from .work import Done, Job
 
 # The last second of the last year; what lies beyond it is no datetime.
@@ -62,7 +62,7 @@ def judge(done: Done, gate: Gate, *, chance: float) -> Judged:
         deferrals=job.deferrals,
         recorded_at=datetime.fromtimestamp(job.started, UTC),
         expires_at=None if job.expires is None else _moment(job.expires),
-        replay_until=_moment(job.occurred + gate.retention_days * DAY),
+        replay_until=_moment(leaves_until(job, gate, done.content)),
         state=job.state,
     )
     jitter = chance

@@ -8,6 +8,7 @@ from ..core.ids import format_id
 from ..destinations import https
 from ..destinations.base import Message, Sent
 from ..destinations.config import EndpointConfig
+from .retention import leaves_until
 from .work import Content, Done, Job, Lease
 
 # A request may start only when this much of the claim is left beyond its own time limit.
@@ -33,7 +34,8 @@ def send_job(
 
 
 def _send(lease: Lease, job: Job, config: EndpointConfig | None, content: Content, *, started: float) -> Sent:
-    if content.body is None:
+    now = lease.now(started).timestamp()
+    if content.body is None or now >= leaves_until(job, lease.gates[job.endpoint_id], content):
         return Sent(AttemptResult(error="event_unavailable"))
     if config is None:
         return Sent(AttemptResult(error="endpoint_deleted"))
@@ -43,7 +45,7 @@ def _send(lease: Lease, job: Job, config: EndpointConfig | None, content: Conten
         body=content.body,
         attempt_id=format_id("att", lease.attempt_id(job).int),
         number=job.number,
-        timestamp=int(lease.now(started).timestamp()),
+        timestamp=int(now),
     )
     return https.send(config, message)
 

@@ -32,13 +32,6 @@ def is_suspended(tenant_id: str | None, partner_id: str | None) -> bool:
     )
 
 
-def retention_days(tenant_id: str | None) -> int:
-    """Return the days of retention that the host's class or the settings give."""
-    own = host()
-    days = own.retention_days(tenant_id) if own is not None and tenant_id is not None else None
-    return days or current().RETENTION_DAYS
-
-
 def partners_of(tx: Tx, tenant_ids: Collection[str]) -> dict[str, str]:
     """Return the partner of each tenant that has one."""
     if not tenant_ids:

@@ -138,11 +138,15 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a delivery sends: the event's public id, type and exact bytes (None: erased or gone)."""
+    """What a delivery sends: the event's public id, type and exact bytes (None: erased or gone).
+
+    `retention_days` are those of the event's tenant; None where they are of no account.
+    """
 
     event_id: str
     type: str
     body: bytes | None
+    retention_days: int | None = None
 
 
 @dataclass(slots=True)

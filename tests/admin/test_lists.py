@@ -23,8 +23,9 @@ MODELS = [
     "partner",
     "apikey",
 ]
-# Session and user, the capped count, the page; deliveries and attempts also fetch their neighbours.
-QUERIES = dict.fromkeys(MODELS, 4) | {"delivery": 6, "attempt": 5}
+# Session and user, the capped count, the page; deliveries and attempts also fetch their neighbours, endpoints
+# the time and who is sent to.
+QUERIES = dict.fromkeys(MODELS, 4) | {"delivery": 6, "attempt": 5, "endpoint": 6}
 
 
 def fill(number: int) -> None:

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from ..models import Endpoint, EndpointState
 from . import shown
+from .endpoint_facts import facts_of
 from .endpoint_forms import without_secrets
 
 
@@ -57,43 +58,45 @@ class EndpointColumns:
     @admin.display(description="situation")
     def situation(self, endpoint: Endpoint) -> str:
         """Return whether it receives, and if not, why and since when."""
-        state = endpoint.state
         if endpoint.deleted_at:
             return f"deleted {endpoint.deleted_at:%Y-%m-%d %H:%M}"
-        if not state.enabled:
-            since = f" {state.disabled_at:%Y-%m-%d %H:%M}" if state.disabled_at else ""
-            return f"disabled ({state.disabled_reason}){since}"
-        return f"paused {state.paused_at:%Y-%m-%d %H:%M}" if state.paused_at else "enabled"
+        known, told = facts_of(endpoint), []
+        if not known.enabled:
+            since = f" {known.disabled_at:%Y-%m-%d %H:%M}" if known.disabled_at else ""
+            told.append(f"disabled ({known.disabled_reason}){since}")
+        if known.paused_at:
+            told.append(f"paused {known.paused_at:%Y-%m-%d %H:%M}")
+        return ", ".join(told) or "enabled"
 
     @admin.display(description="failures in a row")
     def consecutive_failures(self, endpoint: Endpoint) -> int:
         """Return the failed attempts since the last success."""
-        return endpoint.state.consecutive_failures
+        return facts_of(endpoint).consecutive_failures
 
     @admin.display(description="first of them")
     def first_failure(self, endpoint: Endpoint) -> str:
         """Return when the present row of failures began."""
-        return _moment(endpoint.state.first_failure_at)
+        return _moment(facts_of(endpoint).failing_since)
 
     @admin.display(description="last failure")
     def last_failure(self, endpoint: Endpoint) -> str:
         """Return when an attempt last failed."""
-        return _moment(endpoint.state.last_failure_at)
+        return _moment(facts_of(endpoint).last_failure_at)
 
     @admin.display(description="last success")
     def last_success(self, endpoint: Endpoint) -> str:
         """Return when an attempt last succeeded."""
-        return _moment(endpoint.state.last_success_at)
+        return _moment(facts_of(endpoint).last_success_at)
 
     @admin.display(description="requests in flight, at most now")
     def window(self, endpoint: Endpoint) -> int:
         """Return the present window, or the endpoint's own limit where that is lower."""
-        return min(endpoint.state.window, endpoint.max_in_flight)
+        return facts_of(endpoint).window
 
     @admin.display(description="silent until")
     def held_until(self, endpoint: Endpoint) -> str:
         """Return until when the receiver asked for silence."""
-        return _moment(endpoint.state.hold_until)
+        return _moment(facts_of(endpoint).hold_until)
 
     @admin.display(description="headers")
     def headers_shown(self, endpoint: Endpoint) -> str:

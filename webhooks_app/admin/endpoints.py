@@ -1,6 +1,6 @@
 """Endpoints: registered, changed and switched through `actions`, never by saving a row."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -25,6 +25,7 @@ from ..models import Endpoint
 from . import action_pages
 from .base import WebhooksAdmin, staff_actor
 from .endpoint_columns import EndpointColumns, SituationFilter
+from .endpoint_facts import attach
 from .endpoint_forms import LIMITS, RegisterForm, UpdateForm
 from .endpoint_verbs import VERBS, outcome, verb_page
 from .health_columns import HEALTH, WORK, HealthColumns
@@ -111,6 +112,10 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
         if parse_id("whk", term) is not None:
             return queryset.filter(public_id=term)
         return queryset.filter(Q(tenant_id=term) | Q(partner_id=term) | Q(url__icontains=term))
+
+    def fetch_neighbours(self, rows: Sequence[Endpoint]) -> None:
+        """Attach what the columns of the list tell of each endpoint's health; two queries a page."""
+        attach(rows)
 
     # --- registering and changing
 

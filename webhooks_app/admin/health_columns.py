@@ -3,14 +3,11 @@
 from datetime import datetime
 
 from django.contrib import admin
-from django.utils import timezone
 
-from .. import conf
 from ..models import Endpoint, EndpointState
-from ..ops import health as ops_health
-from ..ops import status as ops_status
-from ..pipeline import clock
+from ..ops.health import Breaker
 from . import shown
+from .endpoint_facts import facts_of, health_of, owner, status_of
 
 HEALTH = (
     "breaker_whole",
@@ -35,27 +32,26 @@ class HealthColumns:
     @admin.display(description="breaker")
     def breaker(self, endpoint: Endpoint) -> str:
         """Return the breaker in a few lines, for the list."""
-        return shown.lines(_breaker(endpoint.state))
+        return shown.lines(_breaker(facts_of(endpoint).breaker))
 
     @admin.display(description="breaker")
     def breaker_whole(self, endpoint: Endpoint) -> str:
         """Return the breaker in one line, with how far it has come."""
-        good = endpoint.state.breaker_successes
-        parts = _breaker(endpoint.state)
-        return ", ".join([*parts, f"{good} good in a row"] if len(parts) > 1 else parts)
+        found = facts_of(endpoint).breaker
+        parts = _breaker(found)
+        return ", ".join([*parts, f"{found.successes} good in a row"] if len(parts) > 1 else parts)
 
     @admin.display(description="warnings")
     def warned(self, endpoint: Endpoint) -> str:
         """Return how often this run of failures was warned about, and what else should be looked at."""
-        state = endpoint.state
-        times = f"{state.warnings}× failing" if state.warnings else ""
-        return ", ".join(part for part in (times, state.health_warning) if part) or shown.NOTHING
+        known = facts_of(endpoint)
+        times = f"{known.warnings}× failing" if known.warnings else ""
+        return ", ".join(part for part in (times, known.health_warning) if part) or shown.NOTHING
 
     @admin.display(description="node")
     def holder(self, endpoint: Endpoint) -> str:
         """Return the node that an endpoint with an order belongs to just now, for the list."""
-        until = endpoint.state.owner_until
-        return endpoint.state.owner if until is not None and until > timezone.now() else shown.NOTHING
+        return owner(endpoint) or shown.NOTHING
 
     @admin.display(description="delivered / retried / failed / dead")
     def counts(self, endpoint: Endpoint) -> str:
@@ -67,13 +63,13 @@ class HealthColumns:
     @admin.display(description="way to being disabled")
     def disable_progress(self, endpoint: Endpoint) -> str:
         """Return how near lasting failure has brought it to being disabled."""
-        found = _health(endpoint).disable_progress
+        found = health_of(endpoint).disable_progress
         return "its policy never disables" if found is None else f"{found:.0%}"
 
     @admin.display(description="successful attempts")
     def success_rate(self, endpoint: Endpoint) -> str:
         """Return the share of successes, and of which attempts."""
-        found = _health(endpoint).sample
+        found = health_of(endpoint).sample
         if found.success_rate is None or found.since is None:
             return shown.NOTHING
         return f"{found.success_rate:.1%} of {found.attempts:,} since {_minute(found.since)}"
@@ -81,7 +77,7 @@ class HealthColumns:
     @admin.display(description="time to answer")
     def latency(self, endpoint: Endpoint) -> str:
         """Return the smoothed time and its percentiles."""
-        found = _health(endpoint)
+        found = health_of(endpoint)
         p50, p95, p99 = found.sample.latency.p50_ms, found.sample.latency.p95_ms, found.sample.latency.p99_ms
         parts = {"now": found.latency_ms, "p50": p50, "p95": p95, "p99": p99}
         told = (f"{name} {value:,} ms" for name, value in parts.items() if value is not None)
@@ -90,19 +86,19 @@ class HealthColumns:
     @admin.display(description="recent errors")
     def recent_errors(self, endpoint: Endpoint) -> str:
         """Return error codes with how often and when last."""
-        found = _health(endpoint).sample.errors
+        found = health_of(endpoint).sample.errors
         return shown.pre("\n".join(f"{each.count:,}× {each.code}, {_minute(each.last_at)}" for each in found))
 
     @admin.display(description="sent by")
     def node(self, endpoint: Endpoint) -> str:
         """Return who delivers now."""
-        found = _status(endpoint)
+        found = status_of(endpoint)
         return found.owner or ("several or unknown" if found.delivering else "nobody just now")
 
     @admin.display(description="open deliveries")
     def lag(self, endpoint: Endpoint) -> str:
         """Return how many there are, and how long the first of them waits."""
-        found = _status(endpoint).lag
+        found = status_of(endpoint).lag
         more = " and more" if found.more else ""
         wait = f", due for {found.seconds:,.0f} s" if found.seconds else ""
         return f"{found.deliveries:,}{more}{wait}"
@@ -110,15 +106,14 @@ class HealthColumns:
     @admin.display(description="last error")
     def last_error(self, endpoint: Endpoint) -> str:
         """Return the last failed attempt's error code and time."""
-        found = _status(endpoint).last_error
+        found = status_of(endpoint).last_error
         if found is None:
             return shown.NOTHING
         return f"{found.code}, {_minute(found.at)}" if found.at else found.code
 
 
-def _breaker(state: EndpointState) -> list[str]:
+def _breaker(found: Breaker) -> list[str]:
     """Say where a breaker stands; while it is not closed, why, since when, and when it is tried next."""
-    found = ops_health.breaker(state)
     if found.state == EndpointState.Breaker.CLOSED:
         return [found.state]
     told = [f"{found.state.replace('_', '-')}: {found.reason or 'no error'}", f"since {_minute(found.since)}"]
@@ -129,22 +124,3 @@ def _breaker(state: EndpointState) -> list[str]:
 
 def _minute(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M}" if at else shown.NOTHING
-
-
-def _health(endpoint: Endpoint) -> ops_health.Health:
-    """Return the health of the endpoint of a page, asked for once."""
-    known: ops_health.Health | None = getattr(endpoint, "known_health", None)
-    if known is None:
-        alias = conf.current().DATABASE
-        known = ops_health.health(alias, endpoint, clock.db_now(alias))
-        endpoint.known_health = known  # type: ignore[attr-defined]
-    return known
-
-
-def _status(endpoint: Endpoint) -> ops_status.Status:
-    known: ops_status.Status | None = getattr(endpoint, "known_status", None)
-    if known is None:
-        alias = conf.current().DATABASE
-        known = ops_status.status(alias, endpoint, clock.db_now(alias))
-        endpoint.known_status = known  # type: ignore[attr-defined]
-    return known

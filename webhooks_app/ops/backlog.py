@@ -1,11 +1,11 @@
 """What waits at an endpoint; every question reads a bounded part of an index, however much waits."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from ..core.states import PENDING
 from ..models import Delivery, EndpointState
@@ -53,5 +53,13 @@ def _first(alias: str, priority: Delivery.Priority) -> QuerySet[Delivery, Any]:
 
 def is_delivering(alias: str, endpoint_id: int, now: datetime) -> bool:
     """Whether somebody is sending to the endpoint: a claim on one of its deliveries has not lapsed."""
-    rows = Delivery.objects.using(alias).filter(endpoint_id=endpoint_id, lease_token__isnull=False)
-    return rows.filter(lease_until__gte=now).exists()
+    return bool(delivering_among(alias, [endpoint_id], now))
+
+
+def delivering_among(alias: str, endpoint_ids: Collection[int], now: datetime) -> set[int]:
+    """Return the endpoints to which somebody is sending; one query."""
+    claimed = Delivery.objects.using(alias).filter(
+        endpoint_id=OuterRef("pk"), lease_token__isnull=False, lease_until__gte=now
+    )
+    rows = EndpointState.objects.using(alias).filter(Exists(claimed), pk__in=endpoint_ids)
+    return set(rows.values_list("pk", flat=True))

@@ -40,7 +40,7 @@ class Facts:
     enabled: bool
     disabled_reason: str | None
     disabled_at: datetime | None
-    paused: bool
+    paused_at: datetime | None
     breaker: Breaker
     consecutive_failures: int
     failing_since: datetime | None
@@ -52,6 +52,11 @@ class Facts:
     latency_ms: int | None
     window: int
     hold_until: datetime | None
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody holds its deliveries."""
+        return self.paused_at is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +88,7 @@ def _known(endpoint: Endpoint, now: datetime) -> dict[str, Any]:
         "enabled": state.enabled,
         "disabled_reason": state.disabled_reason,
         "disabled_at": state.disabled_at,
-        "paused": state.paused_at is not None,
+        "paused_at": state.paused_at,
         "breaker": breaker(state),
         "consecutive_failures": state.consecutive_failures,
         "failing_since": state.first_failure_at,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..models import Endpoint
+from ..models import Endpoint, EndpointState
 from .backlog import Backlog, backlog, is_delivering
 
 
@@ -40,11 +40,10 @@ def status(alias: str, endpoint: Endpoint, now: datetime) -> Status:
     """Return an endpoint's status; three queries, all bounded. The endpoint comes with its state."""
     state = endpoint.state
     delivering = is_delivering(alias, endpoint.pk, now)
-    owned = delivering or (state.owner_until is not None and state.owner_until > now)
     return Status(
         endpoint=endpoint,
         delivering=delivering,
-        owner=state.owner if owned and state.owner else None,
+        owner=owner_of(state, delivering=delivering, now=now),
         delivered=state.delivered,
         retried=state.retried,
         failed=state.failed,
@@ -53,3 +52,9 @@ def status(alias: str, endpoint: Endpoint, now: datetime) -> Status:
         last_error=LastError(state.last_failure_at, state.last_error) if state.last_error else None,
         lag=backlog(alias, endpoint.pk, now),
     )
+
+
+def owner_of(state: EndpointState, *, delivering: bool, now: datetime) -> str | None:
+    """Return the node that an ordered endpoint belongs to, while its claim lasts or requests are open."""
+    owned = delivering or (state.owner_until is not None and state.owner_until > now)
+    return state.owner if owned and state.owner else None

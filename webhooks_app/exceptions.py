@@ -83,6 +83,11 @@ class ActionError(WebhooksError):
         self.code = code or type(self).code
         self.fix = fix
 
+    @property
+    def told(self) -> str:
+        """What is wrong and what can be done about it, as people read it."""
+        return f"{self.message}. {self.fix}".strip()
+
 
 class InvalidRequest(ActionError, ValueError):
     """Values of the request are refused.

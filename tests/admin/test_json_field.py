@@ -61,7 +61,7 @@ def test_nor_is_one_that_changes_or_remembers(boss: Client, text: str) -> None:
         ("[" * 2_000, "Is nested too deeply."),
         ("[" * 101 + "]" * 101, "nested deeper than 100 levels"),
         ("1" * 5_000, "An integer has too many digits."),
-        ('{"a": [{"b": 1, "b": 1}]}', "a member is given twice"),
+        ('{"a": [{"b": 1, "b": 1}]}', "A member is given twice"),
         ('{"a": NaN}', "a: NaN and Infinity are no JSON numbers"),
         ("{", "line 1, column 2"),
     ],

@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhooks_app.core.strict_json import MAX_DEPTH, PayloadError, encode
+from webhooks_app.core.strict_json import MAX_DEPTH, PayloadError, RepeatedMember, encode, members
 
 ZONES = st.none() | st.just(UTC) | st.timedeltas(timedelta(hours=-23), timedelta(hours=23)).map(timezone)
 Point = namedtuple("Point", "x y")
@@ -262,3 +262,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = [key for key, _ in pairs]
     assert len(set(keys)) == len(keys)
     return dict(pairs)
+
+
+def test_members_of_one_name_are_refused_wherever_they_are():
+    assert json.loads('{"a": {"b": 1}, "c": [{}]}', object_pairs_hook=members) == {"a": {"b": 1}, "c": [{}]}
+    for text, name in (('{"a": 1, "b": 2, "a": 3}', "a"), ('{"x": [{"y": 1, "y": 1}]}', "y")):
+        with pytest.raises(RepeatedMember) as caught:
+            json.loads(text, object_pairs_hook=members)
+        assert caught.value.name == name

@@ -1,6 +1,7 @@
 """Bulk retry: the deliveries that some filters select become due again, in the background."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -23,13 +24,14 @@ from .faults import Faults
 from .job_steps import BATCH, Portion, Written, moment_of
 from .key_ranges import walk
 from .lacking import RECOVERED
+from .payload import has_payload
 from .replay_selection import STATUSES as REPLAYED
 from .replay_selection import check_window
 from .scope import get_endpoint, visible_endpoints
 from .sensitivity import require_for_events, withheld
 
 _DEFAULT = Q(state__in=[str(state) for state in RECOVERED], first_delivered_at__isnull=True)
-_HAS_BODY = Q(event__body__isnull=False) | Q(event__outbox_id__isnull=False)
+_ALL: Mapping[str, Any] = dict.fromkeys(("status", "error", "event_type", "since", "until"))
 _COLUMNS = ("endpoint_id", "state", "lane", *(f"event__{name}" for name in COLUMNS))
 STATUSES: Mapping[str, Q] = {
     "dead": REPLAYED["dead"],
@@ -69,34 +71,48 @@ def bulk_retry(
         PermissionDenied: without `webhooks:manage`, or what `event_type`, or else the events of `endpoint`,
             take besides.
     """
-    require(actor, WEBHOOKS_MANAGE)
-    _check(status=status, error=error, event_type=event_type, since=since, until=until)
-    alias = conf.current().DATABASE
-    fresh = None if endpoint is None else get_endpoint(actor, endpoint.public_id)
-    if fresh is not None:
-        check_enabled(fresh.state)
-    require_for_events(actor, _named(fresh, event_type))
-    params: dict[str, Any] = {
-        "webhook_id": fresh and fresh.public_id,
-        "status": status,
-        "error": error,
-        "event_type": event_type,
-        "since": since and since.isoformat(),
-        "until": until and until.isoformat(),
-        "without": withheld(actor),
-    }
-    rows = _selected(_scope(actor, fresh), params)
-    total = rows.order_by()[: jobs.MAX_TOTAL + 1].count()
-    jobs.check_total(total, "since")
-    params["last"] = Delivery.objects.using(alias).aggregate(last=Max("pk"))["last"] or 0
+    asked = {"status": status, "error": error, "event_type": event_type, "since": since, "until": until}
+    seen = _look(actor, endpoint, asked)
+    newest = Delivery.objects.using(conf.current().DATABASE).aggregate(last=Max("pk"))["last"]
     return jobs.begin(
         actor,
         Job.Kind.BULK_RETRY,
-        endpoint=fresh,
-        total=total,
-        params=params,
+        endpoint=seen.endpoint,
+        total=seen.total,
+        params={**seen.params, "last": newest or 0},
         action="deliveries.retry_begun",
     )
+
+
+def retryable(actor: Actor, *, endpoint: Endpoint | None = None, **filters: Any) -> int:
+    """Return how many deliveries `bulk_retry` would select by now; arguments and errors are the same."""
+    return _look(actor, endpoint, {**_ALL, **filters}).total
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is selected: the endpoint as it is now (None: all), the filters as a job has them, how many."""
+
+    endpoint: Endpoint | None
+    params: dict[str, Any]
+    total: int
+
+
+def _look(actor: Actor, endpoint: Endpoint | None, asked: Mapping[str, Any]) -> _Seen:
+    require(actor, WEBHOOKS_MANAGE)
+    _check(**asked)
+    fresh = None if endpoint is None else get_endpoint(actor, endpoint.public_id)
+    if fresh is not None:
+        check_enabled(fresh.state)
+    require_for_events(actor, _named(fresh, asked["event_type"]))
+    params: dict[str, Any] = {
+        **asked,
+        "webhook_id": fresh and fresh.public_id,
+        "since": asked["since"] and asked["since"].isoformat(),
+        "until": asked["until"] and asked["until"].isoformat(),
+        "without": withheld(actor),
+    }
+    return _Seen(fresh, params, jobs.count(_selected(_scope(actor, fresh), params), "since"))
 
 
 def _named(endpoint: Endpoint | None, event_type: str | None) -> Sequence[str]:
@@ -154,7 +170,8 @@ class RetrySteps:
         rows = _of_job(alias, job)
         if rows is None:
             return Portion((), job.cursor, is_last=True)
-        selected = _selected(rows.filter(_HAS_BODY), job.params).select_related("event").only(*_COLUMNS)
+        selected = _selected(rows.filter(has_payload("event__")), job.params)
+        selected = selected.select_related("event").only(*_COLUMNS)
 
         def read(low: int, high: int, limit: int) -> list[Delivery]:
             return list(selected.filter(pk__gt=low, pk__lte=high).order_by("pk")[:limit])
@@ -187,9 +204,7 @@ class RetrySteps:
 def _of_job(alias: str, job: Job) -> QuerySet[Delivery] | None:
     """Return the deliveries that the job is about; None when its endpoint is gone."""
     if job.params["webhook_id"]:
-        endpoint = (
-            Endpoint.objects.using(alias).filter(pk=job.endpoint_id or 0, deleted_at__isnull=True).first()
-        )
+        endpoint = jobs.endpoint_of(alias, job)
         return None if endpoint is None else Delivery.objects.using(alias).filter(endpoint=endpoint)
     scope, scope_id = next(
         ((name, key) for name, key in (("tenant", job.tenant_id), ("partner", job.partner_id)) if key),

@@ -16,7 +16,7 @@ from .endpoint_fields import text
 from .faults import Faults
 from .job_steps import Portion, Written
 from .key_ranges import walk
-from .lacking import HAS_BODY
+from .payload import has_payload
 
 BATCH = 100
 # An event may have gone to very many endpoints.
@@ -62,7 +62,7 @@ def erasable(actor: Actor, **labels: str | None) -> int:
     if not given:
         faults.add("tenant_id", "give at least one of tenant_id, identity_id and subject")
     faults.finish()
-    return Event.objects.using(conf.current().DATABASE).filter(HAS_BODY, **given).count()
+    return Event.objects.using(conf.current().DATABASE).filter(has_payload(), **given).count()
 
 
 def _given(**labels: str | None) -> dict[str, str]:
@@ -81,7 +81,7 @@ class EraseSteps:
         if not job.cursor:
             _delete_waiting(job.params)
         last = Event.objects.using(alias).aggregate(last=Max("pk"))["last"] or 0
-        rows = Event.objects.using(alias).filter(HAS_BODY, **job.params)
+        rows = Event.objects.using(alias).filter(has_payload(), **job.params)
         rows = rows.only("public_id", "outbox_alias", "outbox_id").order_by("pk")
 
         def read(low: int, high: int, limit: int) -> list[Event]:

@@ -59,10 +59,18 @@ def unclaimed(now: datetime) -> Q:
     return Q(claimed_until__isnull=True) | Q(claimed_until__lte=now)
 
 
-def check_total(total: int, path: str) -> None:
-    """Raise InvalidRequest for more than one job may do."""
+def count(rows: QuerySet[Any], path: str) -> int:
+    """Return how many rows a job is about. Raises InvalidRequest at `path` for more than one job may do."""
+    total = rows.order_by()[: MAX_TOTAL + 1].count()
     if total > MAX_TOTAL:
         raise InvalidRequest([(path, f"selects more than {MAX_TOTAL:,}; choose less")])
+    return total
+
+
+def endpoint_of(alias: str, job: Job) -> Endpoint | None:
+    """Return the endpoint that a job is about, unless it is deleted."""
+    rows = Endpoint.objects.using(alias).filter(deleted_at__isnull=True)
+    return rows.filter(pk=job.endpoint_id or 0).first()
 
 
 def begin(

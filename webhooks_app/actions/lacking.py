@@ -11,11 +11,11 @@ from django.db.models import F, FilteredRelation, Q, QuerySet
 
 from ..core.states import DEAD_LETTERED, EXHAUSTED, EXPIRED, FAILED_PERMANENT, WINDOW_EXCEEDED
 from ..models import Endpoint, Event
+from .eligible import Eligible
 
 # What recovery takes up again. Of the expired ones only those whose time is not over after all; what somebody
 # cancelled stays cancelled.
 RECOVERED = (EXHAUSTED, FAILED_PERMANENT, DEAD_LETTERED, WINDOW_EXCEEDED, EXPIRED)
-HAS_BODY = Q(body__isnull=False) | Q(outbox_id__isnull=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,11 @@ class Window:
 
     since: datetime
     until: datetime | None = None
+
+    @classmethod
+    def within(cls, eligible: Eligible, since: datetime | None, until: datetime | None) -> "Window":
+        """Return the part of a window that events of the endpoint may lie in; None = as far as it goes."""
+        return cls(since=max(since or eligible.since, eligible.since), until=until)
 
 
 def lacking(

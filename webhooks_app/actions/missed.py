@@ -90,7 +90,7 @@ def missed(
     alias = conf.current().DATABASE
     fresh = get_endpoint(actor, endpoint.public_id)
     eligible = Eligible(alias, fresh, clock.db_now(alias))
-    window = Window(since=max(since or eligible.since, eligible.since), until=until)
+    window = Window.within(eligible, since, until)
     found, behind = _Search(fresh, eligible, window).page(_read(cursor), limit)
     keys = {event.pk: key for event in found if (key := delivery_key(event)) is not None}
     dead = Delivery.objects.using(alias).in_bulk(list(keys.values()))

@@ -11,6 +11,7 @@ from django.db.models import Exists, Max, Min, OuterRef, Q, QuerySet
 
 from ..core.states import PENDING
 from ..models import Delivery, Event, OutboxEntry
+from .payload import has_payload
 from .sweep import Sweep
 
 
@@ -105,5 +106,5 @@ def _delete(sweep: Sweep, keys: list[int]) -> None:
     with transaction.atomic(using=sweep.alias):
         rows = Event.objects.using(sweep.alias).filter(pk__in=keys)
         sweep.counts["events"] += rows.filter(~Exists(_deliveries(sweep))).delete()[0]
-        kept = rows.filter(Q(body__isnull=False) | Q(outbox_id__isnull=False))
+        kept = rows.filter(has_payload())
         kept.update(body=None, outbox_alias=None, outbox_id=None)

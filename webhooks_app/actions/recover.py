@@ -1,5 +1,6 @@
 """Recover: everything an endpoint lacks since a moment becomes due again, in the background."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Max
@@ -17,7 +18,8 @@ from .enabled import check_enabled
 from .faults import Faults
 from .job_steps import BATCH, Portion, Written, moment_of
 from .key_ranges import walk
-from .lacking import HAS_BODY, RECOVERED, Window, delivery_key, lacking
+from .lacking import RECOVERED, Window, delivery_key, lacking
+from .payload import has_payload
 from .replay_selection import check_window
 from .scope import get_endpoint
 from .sensitivity import require_for_events
@@ -42,12 +44,8 @@ def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetim
         PermissionDenied: without `webhooks:manage`, or what sensitive event types take besides.
     """
     require(actor, WEBHOOKS_MANAGE)
-    faults = Faults()
-    if since is None:
-        faults.add("since", "must be given")
-    check_window(since, until, faults)
-    faults.finish()
-    return _begin(actor, endpoint, since=since, until=until, path="since")
+    _check(since, until)
+    return _begin(actor, _look(actor, endpoint, since=since, until=until, path="since"))
 
 
 def replay_from_earliest(actor: Actor, endpoint: Endpoint) -> Job:
@@ -58,35 +56,62 @@ def replay_from_earliest(actor: Actor, endpoint: Endpoint) -> Job:
         Conflict, NotFound, PermissionDenied: as `recover`.
     """
     require(actor, WEBHOOKS_MANAGE)
-    return _begin(actor, endpoint, since=None, until=None, path="from")
+    return _begin(actor, _look(actor, endpoint, since=None, until=None, path="from"))
 
 
-def _begin(
+def recoverable(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetime | None = None) -> int:
+    """Return how many events `recover` would queue by now, at most; arguments and errors are the same."""
+    require(actor, WEBHOOKS_MANAGE)
+    _check(since, until)
+    return _look(actor, endpoint, since=since, until=until, path="since").total
+
+
+def _check(since: object, until: object) -> None:
+    faults = Faults()
+    if since is None:
+        faults.add("since", "must be given")
+    check_window(since, until, faults)
+    faults.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The endpoint as it is now, and what it lacks in a window."""
+
+    endpoint: Endpoint
+    window: Window
+    total: int
+
+
+def _look(
     actor: Actor, endpoint: Endpoint, *, since: datetime | None, until: datetime | None, path: str
-) -> Job:
+) -> _Seen:
     alias = conf.current().DATABASE
     fresh = get_endpoint(actor, endpoint.public_id)
     require_for_events(actor, fresh.events)
     check_enabled(fresh.state)
-    now = clock.db_now(alias)
-    eligible = Eligible(alias, fresh, now)
+    eligible = Eligible(alias, fresh, clock.db_now(alias))
     # The clocks of those who emit may be ahead: what is recorded later, the last key leaves out.
-    window = Window(since=max(since or eligible.since, eligible.since), until=until)
-    total = _count(eligible, fresh, window)
-    jobs.check_total(total, path)
-    params = {
-        "since": window.since.isoformat(),
-        "until": until and until.isoformat(),
-        "last": Event.objects.using(alias).aggregate(last=Max("pk"))["last"] or 0,
-    }
+    window = Window.within(eligible, since, until)
+    rows = lacking(eligible.rows().filter(has_payload()), fresh, window, states=RECOVERED)
+    return _Seen(fresh, window, jobs.count(rows, path))
+
+
+def _begin(actor: Actor, seen: _Seen) -> Job:
+    window = seen.window
+    newest = Event.objects.using(conf.current().DATABASE).aggregate(last=Max("pk"))["last"]
     return jobs.begin(
-        actor, Job.Kind.RECOVER, endpoint=fresh, total=total, params=params, action="webhook.recovery_begun"
+        actor,
+        Job.Kind.RECOVER,
+        endpoint=seen.endpoint,
+        total=seen.total,
+        params={
+            "since": window.since.isoformat(),
+            "until": window.until and window.until.isoformat(),
+            "last": newest or 0,
+        },
+        action="webhook.recovery_begun",
     )
-
-
-def _count(eligible: Eligible, endpoint: Endpoint, window: Window) -> int:
-    rows = lacking(eligible.rows().filter(HAS_BODY), endpoint, window, states=RECOVERED)
-    return rows.order_by()[: jobs.MAX_TOTAL + 1].count()
 
 
 class RecoverSteps:
@@ -95,14 +120,13 @@ class RecoverSteps:
     def look(self, alias: str, job: Job) -> Portion:
         """Find the next events that the endpoint lacks."""
         last = int(job.params["last"])
-        endpoint = (
-            Endpoint.objects.using(alias).filter(pk=job.endpoint_id or 0, deleted_at__isnull=True).first()
-        )
+        endpoint = jobs.endpoint_of(alias, job)
         if endpoint is None:
             return Portion((), job.cursor, is_last=True)
         eligible = Eligible(alias, endpoint, clock.db_now(alias))
-        window = _window(job, eligible)
-        rows = eligible.rows().filter(HAS_BODY)
+        # Its beginning may have left the retention since.
+        window = Window.within(eligible, moment_of(job.params, "since"), moment_of(job.params, "until"))
+        rows = eligible.rows().filter(has_payload())
 
         def read(low: int, high: int, limit: int) -> list[Event]:
             found = lacking(rows, endpoint, window, states=RECOVERED, between=(low, high))
@@ -125,9 +149,3 @@ class RecoverSteps:
         queued = requeue.queue(tx, key, places, priority=requeue.BULK, now=now)
         skipped = portion.skipped + len(places) - queued
         return Written(queued, skipped, {key} if queued else set())
-
-
-def _window(job: Job, eligible: Eligible) -> Window:
-    """Return the window of the job; its beginning may have left the retention since."""
-    since = max(moment_of(job.params, "since") or eligible.since, eligible.since)
-    return Window(since=since, until=moment_of(job.params, "until"))

@@ -12,7 +12,7 @@ from ..exceptions import InvalidRequest
 from ..models import Delivery, Event
 from .eligible import Eligible
 from .faults import Faults
-from .lacking import HAS_BODY
+from .payload import has_payload
 
 MAX_IDS = 100
 MAX_EVENTS = 1_000
@@ -99,7 +99,7 @@ def select(alias: str, eligible: Eligible, request: Request, *, seen_at: int) ->
 
     Raises InvalidRequest for more than 1,000 events.
     """
-    rows = eligible.rows().filter(HAS_BODY, _asked_for(alias, request, seen_at), replay_of__isnull=True)
+    rows = eligible.rows().filter(has_payload(), _asked_for(alias, request, seen_at), replay_of__isnull=True)
     found: list[Event] = []
     for event in rows.order_by("id").defer("body").iterator(chunk_size=MAX_EVENTS + 1):
         if eligible.takes(event):

@@ -11,6 +11,7 @@ from .actor import WEBHOOKS_MANAGE, Actor, require
 from .eligible import Eligible
 from .enabled import check_enabled
 from .ending import in_flight
+from .payload import is_bare
 from .scope import get_delivery, get_endpoint
 from .sensitivity import require_for_events
 from .tenancy import check_not_suspended
@@ -55,8 +56,7 @@ def _check(alias: str, actor: Actor, row: Delivery) -> None:
     check_not_suspended(alias, endpoint)
     check_enabled(endpoint.state)
     event = row.event
-    is_erased = event.body is None and event.outbox_id is None
-    if is_erased or not Eligible(alias, endpoint, clock.db_now(alias)).is_alive(event):
+    if is_bare(event) or not Eligible(alias, endpoint, clock.db_now(alias)).is_alive(event):
         raise Conflict(
             "the event is expired, past its retention or erased",
             code="event_unavailable",

@@ -5,13 +5,13 @@ from datetime import datetime
 from django.db import transaction
 
 from .. import conf
-from ..core import envelope
 from ..destinations import https
 from ..destinations.base import Message, Sent
 from ..destinations.config import EndpointConfig, load_configs
 from ..ids import new_id, new_token
 from ..models import Attempt, Endpoint
 from ..pipeline import clock
+from ..pipeline.own_body import own_body
 from . import audit
 from .actor import WEBHOOKS_MANAGE, Actor, require
 from .retarget import confirm
@@ -56,19 +56,8 @@ def test_send(actor: Actor, endpoint: Endpoint) -> Attempt:
 
 
 def _message(endpoint: Endpoint, attempt_id: str, now: datetime) -> Message:
-    settings = conf.current()
     event_id = new_id("evt")
-    body = envelope.build(
-        id=event_id,
-        type=EVENT_TYPE,
-        api_version=settings.API_VERSION,
-        occurred_at=now,
-        tenant_id=endpoint.tenant_id,
-        identity_id=None,
-        sequence=None,
-        data=DATA,
-        max_bytes=settings.MAX_BODY_BYTES,
-    )
+    body = own_body(event_id, EVENT_TYPE, DATA, tenant_id=endpoint.tenant_id, at=now)
     return Message(event_id, EVENT_TYPE, body, attempt_id, 1, int(now.timestamp()))
 
 

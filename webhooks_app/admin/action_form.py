@@ -26,7 +26,7 @@ class ActionForm(_ModelForm[M]):
     def refuse(self, error: ActionError) -> None:
         """Show why an action refused, at the fields it named."""
         if not isinstance(error, InvalidRequest):
-            self.add_error(None, f"{error.message}. {error.fix}".strip())
+            self.add_error(None, error.told)
             return
         for path, message in error.errors:
             name, _, rest = path.partition("/")

@@ -13,12 +13,13 @@ from ..models import Attempt, Delivery, Endpoint
 from . import shown
 from .base import EvidenceAdmin, by_pk
 from .change_list import recent_filter
+from .of_endpoint import OfEndpoint, attach_endpoints
 
 MAX_DELIVERIES = 1_000
 
 
 @admin.register(Attempt)
-class AttemptAdmin(EvidenceAdmin[Attempt]):
+class AttemptAdmin(OfEndpoint, EvidenceAdmin[Attempt]):
     """One request each."""
 
     list_display = (
@@ -75,9 +76,7 @@ class AttemptAdmin(EvidenceAdmin[Attempt]):
 
     def fetch_neighbours(self, rows: Sequence[Attempt]) -> None:
         """Attach the endpoints' public ids."""
-        endpoints = by_pk(Endpoint, (row.endpoint_id for row in rows), ["public_id"])
-        for row in rows:
-            row.endpoint_shown = endpoints.get(row.endpoint_id)  # type: ignore[attr-defined]
+        attach_endpoints(rows)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
         """Return the rows; lists do without what only a page shows."""
@@ -85,18 +84,6 @@ class AttemptAdmin(EvidenceAdmin[Attempt]):
         match = request.resolver_match
         listed = match is not None and str(match.url_name).endswith("_changelist")
         return rows.defer("reply_body", "reply_headers", "signature", "body_sha256") if listed else rows
-
-    @admin.display(description="endpoint")
-    def endpoint_id_shown(self, attempt: Attempt) -> str:
-        """Return the endpoint's public id."""
-        endpoint: Endpoint | None = getattr(attempt, "endpoint_shown", None)
-        return endpoint.public_id if endpoint else shown.NOTHING
-
-    @admin.display(description="endpoint")
-    def endpoint_link(self, attempt: Attempt) -> str:
-        """Return a link to the endpoint."""
-        endpoint = by_pk(Endpoint, [attempt.endpoint_id], ["public_id"]).get(attempt.endpoint_id)
-        return shown.link("endpoint", endpoint.pk, endpoint.public_id) if endpoint else shown.NOTHING
 
     @admin.display(description="delivery")
     def delivery_link(self, attempt: Attempt) -> str:

@@ -21,6 +21,7 @@ from . import shown
 from .base import MANAGE, EvidenceAdmin, by_pk, staff_actor
 from .change_list import recent_filter
 from .endpoint_verbs import outcome
+from .of_endpoint import OfEndpoint, attach_endpoints
 
 MAX_REPLAYED = 100
 # Each waits for its answer.
@@ -28,7 +29,7 @@ MAX_RESENT = 5
 
 
 @admin.register(Delivery)
-class DeliveryAdmin(EvidenceAdmin[Delivery]):
+class DeliveryAdmin(OfEndpoint, EvidenceAdmin[Delivery]):
     """One event for one endpoint each."""
 
     list_display = (
@@ -39,7 +40,7 @@ class DeliveryAdmin(EvidenceAdmin[Delivery]):
         "last_error",
         "created_at",
         "due_at",
-        "endpoint_shown_id",
+        "endpoint_id_shown",
         "event_shown_id",
     )
     list_filter = (recent_filter("state", [(state.value, state.value) for state in State]),)
@@ -84,10 +85,9 @@ class DeliveryAdmin(EvidenceAdmin[Delivery]):
 
     def fetch_neighbours(self, rows: Sequence[Delivery]) -> None:
         """Attach endpoints and events; two queries a page."""
-        endpoints = by_pk(Endpoint, (row.endpoint_id for row in rows), ["public_id"])
+        attach_endpoints(rows)
         events = by_pk(Event, (row.event_id for row in rows), ["public_id", "type"])
         for row in rows:
-            row.endpoint_shown = endpoints.get(row.endpoint_id)  # type: ignore[attr-defined]
             row.event_shown = events.get(row.event_id)  # type: ignore[attr-defined]
 
     @admin.display(description="event")
@@ -99,17 +99,6 @@ class DeliveryAdmin(EvidenceAdmin[Delivery]):
     def event_shown_type(self, delivery: Delivery) -> str:
         """Return the event's type."""
         return _attribute(delivery, "event_shown", "type")
-
-    @admin.display(description="endpoint")
-    def endpoint_shown_id(self, delivery: Delivery) -> str:
-        """Return the endpoint's id."""
-        return _attribute(delivery, "endpoint_shown", "public_id")
-
-    @admin.display(description="endpoint")
-    def endpoint_link(self, delivery: Delivery) -> str:
-        """Return a link to the endpoint."""
-        endpoint = by_pk(Endpoint, [delivery.endpoint_id], ["public_id"]).get(delivery.endpoint_id)
-        return shown.link("endpoint", endpoint.pk, endpoint.public_id) if endpoint else shown.NOTHING
 
     @admin.display(description="event")
     def event_link(self, delivery: Delivery) -> str:
@@ -161,7 +150,7 @@ def _do(request: HttpRequest, row: Delivery, verb: Callable[[Actor, Delivery], s
     try:
         done = verb(staff_actor(request), row)
     except ActionError as error:
-        messages.error(request, f"Delivery {row.public_id}: {error.message}. {error.fix}".strip())
+        messages.error(request, f"Delivery {row.public_id}: {error.told}")
     else:
         messages.success(request, f"Delivery {row.public_id} {done}.")
 
@@ -173,7 +162,7 @@ def _replay(request: HttpRequest, endpoint: Endpoint, event_pks: list[int]) -> N
             staff_actor(request), endpoint, event_ids=[each.public_id for each in events.values()]
         )
     except ActionError as error:
-        messages.error(request, f"Endpoint {endpoint.public_id}: {error.message}. {error.fix}".strip())
+        messages.error(request, f"Endpoint {endpoint.public_id}: {error.told}")
     else:
         messages.success(request, f"Endpoint {endpoint.public_id}: {queued} queued.")
 

@@ -118,7 +118,7 @@ def verb_page(page: "EndpointAdmin", request: HttpRequest, endpoint: Endpoint, v
         try:
             message, secret = verb.act(staff_actor(request), endpoint, form.cleaned_data)
         except ActionError as error:
-            form.add_error(None, f"{error.message}. {error.fix}".strip())
+            form.add_error(None, error.told)
         else:
             page.log_change(request, endpoint, verb.title)
             if secret:

@@ -244,7 +244,7 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
             try:
                 attempt = test_send(staff_actor(request), endpoint)
             except ActionError as error:
-                messages.error(request, f"Endpoint {endpoint}: {error.message}.")
+                messages.error(request, f"Endpoint {endpoint}: {error.told}")
             else:
                 messages.info(request, f"Endpoint {endpoint}: {outcome(attempt)}.")
 
@@ -257,7 +257,7 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
                 verb(staff_actor(request), endpoint)
                 done += 1
             except ActionError as error:
-                messages.error(request, f"Endpoint {endpoint}: {error.message}.")
+                messages.error(request, f"Endpoint {endpoint}: {error.told}")
         messages.success(request, f"{done} done.")
 
 

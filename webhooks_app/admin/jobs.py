@@ -8,14 +8,15 @@ from django.http import HttpRequest
 
 from ..actions.jobs import cancel_job
 from ..exceptions import ActionError
-from ..models import Endpoint, Job
+from ..models import Job
 from . import shown
-from .base import MANAGE, EvidenceAdmin, by_pk, staff_actor
+from .base import MANAGE, EvidenceAdmin, staff_actor
 from .change_list import recent_filter
+from .of_endpoint import OfEndpoint, attach_endpoints
 
 
 @admin.register(Job)
-class JobAdmin(EvidenceAdmin[Job]):
+class JobAdmin(OfEndpoint, EvidenceAdmin[Job]):
     """One piece of background work each."""
 
     list_display = (
@@ -57,21 +58,7 @@ class JobAdmin(EvidenceAdmin[Job]):
 
     def fetch_neighbours(self, rows: Sequence[Job]) -> None:
         """Attach endpoints; one query a page."""
-        endpoints = by_pk(Endpoint, (row.endpoint_id for row in rows), ["public_id"])
-        for row in rows:
-            row.endpoint_shown = endpoints.get(row.endpoint_id)  # type: ignore[attr-defined]
-
-    @admin.display(description="endpoint")
-    def endpoint_id_shown(self, job: Job) -> str:
-        """Return the endpoint's id."""
-        endpoint = getattr(job, "endpoint_shown", None)
-        return endpoint.public_id if endpoint else shown.NOTHING
-
-    @admin.display(description="endpoint")
-    def endpoint_link(self, job: Job) -> str:
-        """Return a link to the endpoint."""
-        endpoint = by_pk(Endpoint, [job.endpoint_id], ["public_id"]).get(job.endpoint_id)
-        return shown.link("endpoint", endpoint.pk, endpoint.public_id) if endpoint else shown.NOTHING
+        attach_endpoints(rows)
 
     @admin.display(description="asked for")
     def params_shown(self, job: Job) -> str:
@@ -89,6 +76,6 @@ class JobAdmin(EvidenceAdmin[Job]):
             try:
                 cancel_job(staff_actor(request), job)
             except ActionError as error:
-                messages.error(request, f"Job {job.public_id}: {error.message}.")
+                messages.error(request, f"Job {job.public_id}: {error.told}")
             else:
                 messages.success(request, f"Job {job.public_id} is cancelled.")

@@ -8,7 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 
-from ..core.strict_json import PayloadError, encode
+from ..core.strict_json import PayloadError, RepeatedMember, encode, members
 
 # Above the 100 levels that are allowed, whose error says more, and far below the parser's own limit.
 MAX_NESTING = 200
@@ -44,7 +44,9 @@ def _fault(text: object) -> str | None:
         return "Is nested too deeply."
     try:
         # What parses may still be too deep or too large for those that read it later.
-        encode(json.loads(text, object_pairs_hook=_object))
+        encode(json.loads(text, object_pairs_hook=members))
+    except RepeatedMember:
+        return "A member is given twice in one object."
     except PayloadError as error:
         return str(error).removeprefix("/")
     except json.JSONDecodeError as error:
@@ -61,11 +63,3 @@ def _is_deep(text: str) -> bool:
         depth += 1 if mark in "[{" else -1
         deepest = max(deepest, depth)
     return deepest > MAX_NESTING
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse two members of one name, of which one would be lost unseen (RFC 8259, section 4)."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise PayloadError("", "a member is given twice in one object")
-    return members

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, BinaryIO, Final
 
@@ -10,6 +9,7 @@ from rest_framework.exceptions import ParseError, UnsupportedMediaType
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
+from ..core.strict_json import RepeatedMember, members
 from .problems import LengthRequired, PayloadTooLarge, shown
 
 MEDIA_TYPE: Final = "application/json"
@@ -59,8 +59,10 @@ def loads(raw: bytes) -> Any:
             raw.decode(),
             parse_constant=_no_constant,
             parse_float=_finite,
-            object_pairs_hook=_object,
+            object_pairs_hook=members,
         )
+    except RepeatedMember as error:
+        raise ParseError(f"the member {shown(error.name)} is given twice in one object") from None
     except UnicodeDecodeError:
         raise ParseError("the body is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -90,11 +92,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ParseError("a number is too large")
     return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
-        raise ParseError(f"the member {shown(twice)} is given twice in one object")
-    return members

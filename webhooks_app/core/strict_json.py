@@ -5,6 +5,7 @@ value is looked for again, to name it.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -33,6 +34,26 @@ class PayloadError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.path or 'value'}: {self.message}"
+
+
+class RepeatedMember(ValueError):
+    """An object of a JSON text has two members of this name, of which one would be lost unseen."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object as `json.loads` reads them (`object_pairs_hook`).
+
+    Raises RepeatedMember (RFC 8259, section 4) for two of one name; of several such names the commonest.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise RepeatedMember(twice)
+    return found
 
 
 class _Unfit(ValueError):

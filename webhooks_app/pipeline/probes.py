@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from ..conf import current
-from ..core import envelope
 from ..core.breaker import begin_probe, due_again
 from ..core.policies import Policy
 from ..ids import new_id
 from .gates import Gate
+from .own_body import own_body
 from .transactions import Tx
 from .work import Content, Job, Unit
 
@@ -50,18 +49,8 @@ def ping_contents(jobs: Iterable[Job], gates: Mapping[int, Gate], at: datetime) 
 
 
 def _content(gate: Gate, at: datetime) -> Content:
-    settings, event_id = current(), new_id("evt")
-    body = envelope.build(
-        id=event_id,
-        type=PING,
-        api_version=settings.API_VERSION,
-        occurred_at=at,
-        tenant_id=gate.tenant_id,
-        identity_id=None,
-        sequence=None,
-        data={"webhook_id": gate.public_id},
-        max_bytes=settings.MAX_BODY_BYTES,
-    )
+    event_id, data = new_id("evt"), {"webhook_id": gate.public_id}
+    body = own_body(event_id, PING, data, tenant_id=gate.tenant_id, at=at)
     return Content(event_id, PING, body)
 
 

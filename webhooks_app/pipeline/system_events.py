@@ -9,7 +9,6 @@ from datetime import datetime
 from json import dumps
 from typing import Any
 
-from ..conf import current
 from ..core import envelope
 from ..core.ids import system_event_id
 from ..core.matching import OPERATIONAL
@@ -17,6 +16,7 @@ from ..core.states import EXHAUSTED
 from ..ids import new_id
 from .gates import Gate
 from .judge import Judged
+from .own_body import own_body
 from .tenancy import partners_of
 from .transactions import Tx
 from .work import News
@@ -165,17 +165,8 @@ def _id(type: str, subject: _Subject, news: News, each: Judged) -> str:
 
 def _body(event_id: str, type: str, subject: _Subject, news: News, *, at: datetime) -> bytes:
     reason = {} if type == EXHAUSTED_EVENT else {"reason": news.reason}
-    return envelope.build(
-        id=event_id,
-        type=type,
-        api_version=current().API_VERSION,
-        occurred_at=at,
-        tenant_id=subject.tenant_id,
-        identity_id=None,
-        sequence=None,
-        data={"webhook_id": subject.public_id, **reason, **_plain(news.data)},
-        max_bytes=current().MAX_BODY_BYTES,
-    )
+    data = {"webhook_id": subject.public_id, **reason, **_plain(news.data)}
+    return own_body(event_id, type, data, tenant_id=subject.tenant_id, at=at)
 
 
 def _plain(data: Mapping[str, Any]) -> dict[str, Any]:

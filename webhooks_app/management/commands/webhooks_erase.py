@@ -38,5 +38,5 @@ class Command(BaseCommand):
                 return
             job = erase(ACTOR, **labels)
         except ActionError as error:
-            raise CommandError(f"{error}. {error.fix}".strip()) from error
+            raise CommandError(error.told) from error
         self.stdout.write(f"{work_on(job).done} payloads removed")

@@ -36,7 +36,7 @@ class Command(BaseCommand):
         try:
             job = self._begin(options["webhook"], since, until)
         except ActionError as error:
-            raise CommandError(f"{error}. {error.fix}".strip()) from error
+            raise CommandError(error.told) from error
         self.stdout.write(job.public_id if background else str(work_on(job).done))
 
     def _begin(self, public_id: str, since: datetime | None, until: datetime | None) -> Job:

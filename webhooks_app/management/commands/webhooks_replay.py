@@ -37,5 +37,5 @@ class Command(BaseCommand):
             to = None if options["to"] is None else get_endpoint(ACTOR, options["to"])
             queued = replay(ACTOR, endpoint, to=to, webhook_id=options["webhook_id"], **asked)
         except ActionError as error:
-            raise CommandError(f"{error}. {error.fix}".strip()) from error
+            raise CommandError(error.told) from error
         self.stdout.write(str(queued))

@@ -1,6 +1,8 @@
 """CloudEvents 1.0.2 as they come in: structured, binary, as a batch; and what is refused of them."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from django.http import HttpResponse
 from tests.api import rows
 from tests.api.client import Api, errors
 from tests.api.test_fields import cases, put
+from webhooks_app.api.schema import document
 from webhooks_app.models import OutboxEntry
 
 pytestmark = pytest.mark.django_db
@@ -247,6 +250,29 @@ def test_what_an_event_must_not_say(mine: Api, change: Any, path: str) -> None:
 )
 def test_extensions_are_left_aside(mine: Api, extra: Any) -> None:
     assert structured(mine, {**EVENT, **extra}).status_code == 202
+
+
+NOT_KEPT = {"source": "/not-kept", "dataschema": "https://not-kept.example/1", "partitionkey": "not-kept"}
+
+
+def test_what_is_not_kept_is_in_no_form_and_the_documentation_names_it(mine: Api) -> None:
+    """Taken in every form, and told: the schema, the operation and the reference say what is left out."""
+    event = {**EVENT, **NOT_KEPT}
+    assert structured(mine, event).status_code == 202
+    assert structured(mine, [{**event, "id": "2"}], BATCH).status_code == 202
+    assert binary(mine, {}, **{**REQUIRED, **NOT_KEPT, "id": "3"}).status_code == 202
+    bodies = [bytes(each.body).decode() for each in OutboxEntry.objects.all()]
+    assert len(bodies) == 3
+    assert "not-kept" not in "".join(bodies)
+    operation = document()["paths"]["/v1/events"]["post"]["description"]
+    schema = document()["components"]["schemas"]["CloudEvent"]["description"]
+    page = (Path(__file__).parents[2] / "docs/reference/api.md").read_text()
+    (told,) = re.findall(r"\*\*What is not kept of a CloudEvent\*\*.*?\n\n", page, re.DOTALL)
+    for text in (operation, schema, told):
+        assert "not kept" in text.casefold()
+        assert [
+            word for word in ("`source`", "`dataschema`", "extension", "`data`") if word not in text
+        ] == []
 
 
 def test_somebody_elses_tenant(mine: Api) -> None:

@@ -19,19 +19,25 @@ _JSON: Final = re.compile(r"application/(?:[a-z0-9.-]+\+)?json\s*(?:;.*)?", re.I
 
 
 class CloudEvent(Strict):
-    """An event as other systems write it; extensions that are not named here are left aside."""
+    """An event as other systems write it.
+
+    Not kept, and so not sent on: `source`, `dataschema` and extensions that are not named here. What webhooks
+    receive is one envelope, which has no place for them; what they need of it belongs into `data`.
+    """
 
     hints: ClassVar = {"data_base64": "Binary data cannot be sent on; write a JSON object as data."}
     specversion = Choice(choices=["1.0"], help_text="`1.0`.")
     id = Text(
         max_length=1024, help_text="With `source` it says which event this is: a second one is ignored."
     )
-    source = Text(max_length=2048, help_text="A URI-reference.")
+    source = Text(
+        max_length=2048, help_text="A URI-reference; a part of the event's identity, and itself not kept."
+    )
     type = Text(max_length=128, help_text="Words joined by full stops, such as `order.paid`.")
     subject = Text(max_length=256, required=False, help_text="What the event is about.")
     time = Moment(required=False, help_text="At most 1 hour ahead, and within the retention; default: now.")
     datacontenttype = Text(max_length=256, required=False, help_text="`application/json`.")
-    dataschema = Text(max_length=2048, required=False, help_text="Not kept.")
+    dataschema = Text(max_length=2048, required=False, help_text="Taken, and not kept.")
     data = Object(required=False, help_text="Sent as it is; default: an empty object.")
     tenantid = Text(max_length=128, required=False, help_text="Default: the key's own tenant.")
     identityid = Text(max_length=128, required=False, help_text="A finer label that webhooks may filter on.")

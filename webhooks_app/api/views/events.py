@@ -48,7 +48,8 @@ class Events(ListView[Event]):
             summary="Record an event",
             description="Once this is answered the event is safe; it goes to the webhooks that want it. "
             "CloudEvents 1.0 are taken too: structured, as a batch of at most 500, or binary, with `ce-` "
-            "headers and the data as the body.",
+            "headers and the data as the body. Their `source`, `dataschema` and extensions that the schema "
+            "does not name are not kept: what receivers need of them belongs into `data`.",
             permission=EVENTS_WRITE,
             body=shapes.EventCreate,
             bodies={cloudevents.STRUCTURED: CloudEvent, cloudevents.BATCH: CloudEventList},

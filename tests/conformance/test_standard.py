@@ -29,6 +29,7 @@ from tests.conformance.walking import (
 from tests.net.servers import reply
 from webhooks_app.actions.disable import disable
 from webhooks_app.actions.enable import enable
+from webhooks_app.actions.resume import resume
 from webhooks_app.core.ids import system_event_id
 from webhooks_app.models import Delivery, EndpointState, Event, OutboxEntry, Partner, Tenant
 
@@ -289,6 +290,22 @@ def test_held_beyond_the_replay_window_it_is_dead(walk: Walk):
     walk.play(held)
     assert (held.state, held.last_error, held.attempts) == ("expired", "event_unavailable", 0)
     assert walk.requests == 0
+
+
+def test_what_expires_while_it_is_held_says_so_and_its_attempts_what_went_wrong(walk: Walk):
+    """States: `expired`, error `event_unavailable`; why it had not arrived by then is in its evidence."""
+    walk.subscribe("standard", {"waits": [60]})
+    walk.consumer.always = OOPS
+    (held,) = walk.emit(expires_at=now() + timedelta(hours=1))
+    EndpointState.objects.update(paused_at=now())
+    walk.wait(hours=2)
+    held.refresh_from_db()
+    assert (held.state, held.last_error) == ("pending", "status_5xx")
+    walk.act(lambda: resume(OPERATOR, walk.endpoint))
+    walk.wait(seconds=31)
+    held.refresh_from_db()
+    assert (held.state, held.last_error, held.attempts) == ("expired", "event_unavailable", 1)
+    assert [(each.error, each.http_status) for each in attempts_of(held)] == [("status_5xx", 500)]
 
 
 def test_an_endpoint_gets_nothing_from_before_its_time(walk: Walk):

@@ -48,7 +48,7 @@ class Delivery(serializers.Serializer):
     attempts = serializers.IntegerField(help_text="Requests made.")
     due_at = Moment(allow_null=True, help_text="When the next attempt is due; null when none is.")
     last_error = serializers.SerializerMethodField(
-        help_text="Why the last attempt failed; null = it did not."
+        help_text="Why the last attempt failed, or why it ended without another one; null = neither."
     )
     first_delivered_at = Moment(allow_null=True)
     created_at = Moment()

@@ -35,3 +35,13 @@ def fields_of(html: str, /, **changes: Any) -> dict[str, Any]:
     reader = FormReader()
     reader.feed(html)
     return {**{name: value for name, value in reader.values.items() if value is not None}, **changes}
+
+
+def missed_url(pk: int) -> str:
+    """Return the URL of what an endpoint lacks."""
+    return reverse("admin:webhooks_app_endpoint_missed", args=[pk])
+
+
+def retry_url() -> str:
+    """Return the URL of the bulk retry."""
+    return reverse("admin:webhooks_app_delivery_retry")

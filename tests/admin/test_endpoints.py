@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import resolve, reverse
 
 from tests.admin import rows
-from tests.admin.pages import fields_of, list_url, listed, page_url, verb_url
+from tests.admin.pages import fields_of, list_url, listed, missed_url, page_url, retry_url, verb_url
 from webhooks_app.actions.pause import pause
 from webhooks_app.actions.update_endpoint import update_endpoint
 from webhooks_app.models import AuditEntry, Endpoint, EndpointSecret, EndpointState
@@ -272,5 +272,7 @@ def test_no_view_that_may_wait_for_the_network_is_inside_a_transaction(db: None)
         page_url("endpoint", 1),
         verb_url(1, "test"),
         list_url("delivery"),
+        missed_url(1),
+        retry_url(),
     ):
         assert resolve(url).func._non_atomic_requests == set(connections)

@@ -1,7 +1,7 @@
 """Recovery in the admin: single deliveries, whole endpoints, and the jobs."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.admin import rows
-from tests.admin.pages import list_url, page_url, verb_url
+from tests.admin.pages import fields_of, list_url, page_url, verb_url
 from webhooks_app.actions.bulk_retry import bulk_retry
 from webhooks_app.actions.run_jobs import run_jobs
 from webhooks_app.core.attempt import AttemptResult
@@ -57,16 +57,38 @@ def test_deliveries_are_cancelled_and_refusals_told(boss: Client) -> None:
 def test_an_endpoint_is_recovered(boss: Client) -> None:
     row = job(state="exhausted", finished_at=timezone.now())
     url = verb_url(row.endpoint_id, "recover")
-    assert boss.get(url).status_code == 200
     since = (timezone.now() - timedelta(days=1)).strftime("%Y-%m-%d %H:%M:%S")
-    answer = boss.post(url, {"since": since}, follow=True)
+    assert boss.get(url, {"since": since}).context["form"]["since"].value() == since
+    counted = boss.post(url, {"since": since})
+    page = counted.content.decode()
+    assert "Selected are 1." in page
+    assert f"Since: {since} UTC" in page
+    assert not Job.objects.exists()
+    answer = boss.post(url, fields_of(page), follow=True)
     made = Job.objects.get()
-    assert said(answer) == [f"1 to queue; see job {made.public_id}."]
+    link = f'<a href="{page_url("job", made.pk)}">{made.public_id}</a>'
+    assert said(answer) == [f"1 to queue; see job {link}."]
+    assert link in answer.content.decode()
     run_jobs()
     row.refresh_from_db()
     assert row.state == "pending"
+    assert "There is nothing to do." in boss.post(url, {"since": since}).content.decode()
     EndpointState.objects.update(enabled=False)
-    assert "the webhook is disabled" in boss.post(url, {"since": since}).content.decode()
+    for confirmed in ({}, {"confirmed": "yes"}):
+        assert "the webhook is disabled" in boss.post(url, {"since": since, **confirmed}).content.decode()
+    assert Job.objects.count() == 1
+
+
+def test_times_are_utc_whatever_the_hosts_zone_is(boss: Client, settings: Any) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    row = job(state="exhausted", finished_at=timezone.now())
+    url = verb_url(row.endpoint_id, "recover")
+    page = boss.post(url, {"since": "2026-10-01 12:00:00"}).content.decode()
+    assert "Since: 2026-10-01 12:00:00 UTC" in page
+    boss.post(url, fields_of(page))
+    ahead = (timezone.now() + timedelta(minutes=5)).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    recent = boss.post(verb_url(row.endpoint_id, "replay"), {"since": ahead}, follow=True)
+    assert said(recent)[-1] == "Queued: 0."
 
 
 def test_open_deliveries_of_an_endpoint_are_cancelled(boss: Client) -> None:

@@ -25,12 +25,17 @@ class ActionForm(_ModelForm[M]):
 
     def refuse(self, error: ActionError) -> None:
         """Show why an action refused, at the fields it named."""
-        if not isinstance(error, InvalidRequest):
-            self.add_error(None, error.told)
-            return
-        for path, message in error.errors:
-            name, _, rest = path.partition("/")
-            self.add_error(name if name in self.fields else None, f"{rest}: {message}" if rest else message)
+        refuse(self, error)
+
+
+def refuse(form: forms.BaseForm, error: ActionError) -> None:
+    """Show in a form why an action refused, at the fields it named."""
+    if not isinstance(error, InvalidRequest):
+        form.add_error(None, error.told)
+        return
+    for path, message in error.errors:
+        name, _, rest = path.partition("/")
+        form.add_error(name if name in form.fields else None, f"{rest}: {message}" if rest else message)
 
 
 class LinesField(forms.CharField):

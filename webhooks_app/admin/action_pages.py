@@ -1,5 +1,6 @@
 """Pages around actions, in the look of Django's own."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.admin import helpers
@@ -11,6 +12,8 @@ from django.utils.cache import add_never_cache_headers
 from .action_form import ActionForm
 from .base import WebhooksAdmin
 
+# The field of a form that was confirmed.
+CONFIRMED = "confirmed"
 # Pairs of title and options; the stubs of Django disagree with each other about them.
 Fieldsets = Any
 
@@ -47,22 +50,41 @@ def change_form(
     return page.render_change_form(request, context, add=obj is None, change=obj is not None, obj=obj)
 
 
-def plain_form(
-    page: WebhooksAdmin[Any], request: HttpRequest, form: Any, *, obj: Any, title: str, text: str, button: str
+def plain_form(page: WebhooksAdmin[Any], request: HttpRequest, form: Any, **words: Any) -> HttpResponse:
+    """Render a small form: what will happen, what it needs, and a button.
+
+    Args:
+        words: `obj` that it is about (None: several), `title`, `text`, `button`, and `back`, a URL.
+    """
+    return _page(page, request, form, template="plain_form", **words)
+
+
+def confirm(page: WebhooksAdmin[Any], request: HttpRequest, form: Any, **words: Any) -> HttpResponse:
+    """Render what a valid form has chosen, once more, with a button that sends it with CONFIRMED.
+
+    `words` are those of `plain_form`; with an empty `button` there is nothing to confirm.
+    """
+    chosen = [(form[name].label, _told(value)) for name, value in form.cleaned_data.items() if value]
+    return _page(page, request, form, template="confirm", chosen=chosen, confirmed=CONFIRMED, **words)
+
+
+def _told(value: object) -> str:
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if isinstance(value, datetime) else str(value)
+
+
+def _page(
+    page: WebhooksAdmin[Any], request: HttpRequest, form: Any, *, template: str, obj: Any, **more: Any
 ) -> HttpResponse:
-    """Render a small form about one object: what will happen, what it needs, and a button."""
     context = {
         **page.admin_site.each_context(request),
         "opts": page.opts,
         "original": obj,
-        "title": title,
-        "subtitle": str(obj),
-        "text": text,
-        "button": button,
+        "subtitle": None if obj is None else str(obj),
         "form": form,
         "media": page.media,
+        **more,
     }
-    return TemplateResponse(request, "admin/webhooks_app/plain_form.html", context)
+    return TemplateResponse(request, f"admin/webhooks_app/{template}.html", context)
 
 
 def shown_once(

@@ -5,8 +5,11 @@ from itertools import groupby
 from typing import Any
 
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.urls.resolvers import URLPattern
 
 from .. import conf
 from ..actions.actor import Actor
@@ -14,7 +17,7 @@ from ..actions.cancel import cancel
 from ..actions.replay import replay
 from ..actions.resend import resend
 from ..core.ids import parse_delivery_id, parse_id
-from ..core.states import State
+from ..core.states import ERRORS, State
 from ..exceptions import ActionError
 from ..models import Delivery, Endpoint, Event
 from . import shown
@@ -22,6 +25,7 @@ from .base import MANAGE, EvidenceAdmin, by_pk, staff_actor
 from .change_list import recent_filter
 from .endpoint_verbs import outcome
 from .of_endpoint import OfEndpoint, attach_endpoints
+from .retry_page import retry_page
 
 MAX_REPLAYED = 100
 # Each waits for its answer.
@@ -43,7 +47,11 @@ class DeliveryAdmin(OfEndpoint, EvidenceAdmin[Delivery]):
         "endpoint_id_shown",
         "event_shown_id",
     )
-    list_filter = (recent_filter("state", [(state.value, state.value) for state in State]),)
+    list_filter = (
+        recent_filter("state", [(state.value, state.value) for state in State]),
+        recent_filter("last_error", [(code, code) for code in sorted(ERRORS)]),
+    )
+    change_list_template = "admin/webhooks_app/delivery_change_list.html"
     search_help_text = "Id of a delivery, an endpoint or an event."
     actions = ("send_again", "send_once", "cancel_selected")
     shown_fields = (
@@ -114,6 +122,22 @@ class DeliveryAdmin(OfEndpoint, EvidenceAdmin[Delivery]):
     def has_replay_permission(self, request: HttpRequest) -> bool:
         """Whoever may change endpoints may send to them again."""
         return request.user.has_perm(MANAGE)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the page of the bulk retry."""
+        view = self.admin_site.admin_view(self.retry_view)
+        return [path("retry/", view, name="webhooks_app_delivery_retry"), *super().get_urls()]
+
+    def retry_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask for, count, or begin a bulk retry."""
+        if not self.has_replay_permission(request):
+            raise PermissionDenied
+        return retry_page(self, request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list, with the way to the bulk retry for whoever may."""
+        more = {"may_retry": self.has_replay_permission(request), **(extra_context or {})}
+        return super().changelist_view(request, more)
 
     @admin.action(description="Send again", permissions=["replay"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> None:

@@ -6,6 +6,8 @@ from django.contrib import admin
 from django.contrib.admin.utils import display_for_value
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 
 from ..models import Endpoint, EndpointState
 from . import shown
@@ -119,4 +121,8 @@ class EndpointColumns:
     def links(self, endpoint: Endpoint) -> str:
         """Return links to what belongs to the endpoint."""
         names = {"delivery": "deliveries", "attempt": "attempts", "auditentry": "audit"}
-        return shown.joined(shown.search_link(name, endpoint.public_id, text) for name, text in names.items())
+        links = [shown.search_link(name, endpoint.public_id, text) for name, text in names.items()]
+        if endpoint.deleted_at is None:
+            url = reverse("admin:webhooks_app_endpoint_missed", args=[endpoint.pk])
+            links.append(format_html('<a href="{}">missed events</a>', url))
+        return shown.joined(links)

@@ -5,7 +5,6 @@ from typing import Any
 from django import forms
 
 from .. import conf
-from ..actions.replay_selection import STATUSES
 from ..models import Endpoint
 from .action_form import ActionForm, LinesField
 from .json_field import JsonField
@@ -140,23 +139,4 @@ class RotateForm(forms.Form):
         max_value=168,
         initial=24,
         help_text="The present secret signs along this long; 0 ends it at once, for one that leaked.",
-    )
-
-
-class RecoverForm(forms.Form):
-    """Since when an endpoint gets what it lacks."""
-
-    since = forms.DateTimeField(help_text="Events that occurred from then on. UTC.")
-    until = forms.DateTimeField(required=False, help_text="And before then.")
-
-
-class ReplayForm(forms.Form):
-    """Which events are sent again."""
-
-    since = forms.DateTimeField(help_text="Events that occurred from then on, at most 1,000. UTC.")
-    until = forms.DateTimeField(required=False, help_text="And before then.")
-    status = forms.ChoiceField(
-        required=False,
-        choices=[("", "whatever became of them"), *((name, name) for name in STATUSES)],
-        help_text="dead: ended, never delivered; failed: open, last attempt failed; succeeded: delivered.",
     )

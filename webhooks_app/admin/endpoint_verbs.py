@@ -8,18 +8,22 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html
 
 from ..actions.actor import Actor
 from ..actions.cancel import cancel_open
-from ..actions.recover import recover
+from ..actions.recover import recover, recoverable
 from ..actions.replay import replay
 from ..actions.rotate_secret import rotate_secret
 from ..actions.test_send import test_send
 from ..exceptions import ActionError
 from ..models import Attempt, Endpoint
-from . import action_pages
+from . import action_pages, shown
+from .action_form import refuse
 from .base import staff_actor
-from .endpoint_forms import ConfirmForm, RecoverForm, ReplayForm, RotateForm
+from .endpoint_forms import ConfirmForm, RotateForm
+from .recovery_forms import RecoverForm, ReplayForm
 
 if TYPE_CHECKING:
     from .endpoints import EndpointAdmin
@@ -29,13 +33,17 @@ Answer = tuple[str, str]  # a message, and a secret to show once ("" for none)
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing to do: the page that asks for it, and how it is done."""
+    """One thing to do: the page that asks for it, and how it is done.
+
+    With `count` it is done only after how much it is about was shown, and confirmed.
+    """
 
     title: str
     text: str
     button: str
     form: type[forms.Form]
     act: Callable[[Actor, Endpoint, dict[str, Any]], Answer]
+    count: Callable[..., int] | None = None
 
 
 def outcome(attempt: Attempt) -> str:
@@ -61,7 +69,8 @@ def _replay(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
 
 def _recover(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
     job = recover(actor, endpoint, since=values["since"], until=values["until"])
-    return f"{job.total} to queue; see job {job.public_id}.", ""
+    link = shown.link("job", job.pk, job.public_id)
+    return format_html("{} to queue; see job {}.", f"{job.total:,}", link), ""
 
 
 def _cancel(actor: Actor, endpoint: Endpoint, values: dict[str, Any]) -> Answer:
@@ -99,6 +108,7 @@ VERBS: Mapping[str, Verb] = {
         "Recover",
         RecoverForm,
         _recover,
+        recoverable,
     ),
     "cancel-open": Verb(
         "Cancel open deliveries",
@@ -113,12 +123,15 @@ VERBS: Mapping[str, Verb] = {
 
 def verb_page(page: "EndpointAdmin", request: HttpRequest, endpoint: Endpoint, verb: Verb) -> HttpResponse:
     """Ask (GET), or act (POST); the caller has checked the permission."""
-    form = verb.form(request.POST if request.method == "POST" else None)
+    form = verb.form(request.POST if request.method == "POST" else None, initial=request.GET.dict())
     if form.is_valid():
         try:
+            if verb.count is not None and action_pages.CONFIRMED not in request.POST:
+                total = verb.count(staff_actor(request), endpoint, **form.cleaned_data)
+                return _confirm(page, request, form, endpoint, verb=verb, total=total)
             message, secret = verb.act(staff_actor(request), endpoint, form.cleaned_data)
         except ActionError as error:
-            form.add_error(None, error.told)
+            refuse(form, error)
         else:
             page.log_change(request, endpoint, verb.title)
             if secret:
@@ -126,5 +139,37 @@ def verb_page(page: "EndpointAdmin", request: HttpRequest, endpoint: Endpoint, v
             messages.info(request, message)
             return redirect("admin:webhooks_app_endpoint_change", endpoint.pk)
     return action_pages.plain_form(
-        page, request, form, obj=endpoint, title=verb.title, text=verb.text, button=verb.button
+        page,
+        request,
+        form,
+        obj=endpoint,
+        title=verb.title,
+        text=verb.text,
+        button=verb.button if verb.count is None else "Count",
+        back=_back(endpoint),
     )
+
+
+def _confirm(
+    page: "EndpointAdmin",
+    request: HttpRequest,
+    form: forms.Form,
+    endpoint: Endpoint,
+    *,
+    verb: Verb,
+    total: int,
+) -> HttpResponse:
+    return action_pages.confirm(
+        page,
+        request,
+        form,
+        obj=endpoint,
+        title=verb.title,
+        text=f"Selected are {total:,}." if total else "There is nothing to do.",
+        button=verb.button if total else "",
+        back=_back(endpoint),
+    )
+
+
+def _back(endpoint: Endpoint) -> str:
+    return reverse("admin:webhooks_app_endpoint_change", args=[endpoint.pk])

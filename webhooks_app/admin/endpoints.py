@@ -29,6 +29,7 @@ from .endpoint_facts import attach
 from .endpoint_forms import LIMITS, RegisterForm, UpdateForm
 from .endpoint_verbs import VERBS, outcome, verb_page
 from .health_columns import HEALTH, WORK, HealthColumns
+from .missed_page import missed_page
 
 SAME_URL = "Others of the same owner have this URL, so it receives what they receive as well:"
 MAX_SWITCHED = 100
@@ -199,10 +200,20 @@ class EndpointAdmin(EndpointColumns, HealthColumns, WebhooksAdmin[Endpoint]):
     # --- verbs
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the pages of the verbs."""
-        view = self.admin_site.admin_view(self.verb_view)
-        verb_url = path("<int:object_id>/do/<slug:verb>/", view, name="webhooks_app_endpoint_verb")
-        return [verb_url, *super().get_urls()]
+        """Add the pages of the verbs, and of what an endpoint missed."""
+        view = self.admin_site.admin_view
+        own = [
+            path("<int:object_id>/do/<slug:verb>/", view(self.verb_view), name="webhooks_app_endpoint_verb"),
+            path("<int:object_id>/missed/", view(self.missed_view), name="webhooks_app_endpoint_missed"),
+        ]
+        return [*own, *super().get_urls()]
+
+    def missed_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        """List what an endpoint lacks."""
+        endpoint = self._endpoint(request, str(object_id))
+        if not self.has_view_permission(request, endpoint):
+            raise PermissionDenied
+        return missed_page(self, request, endpoint)
 
     def verb_view(self, request: HttpRequest, object_id: int, verb: str) -> HttpResponse:
         """Ask for, or do, one of VERBS."""

@@ -54,7 +54,13 @@ def run_jobs(baton: int | None = None) -> None:
     if following is not None:
         settings = conf.current()
         queue = settings.BULK_QUEUE_NAME or settings.QUEUE_NAME
-        run_jobs.apply_async((following,), queue=queue, expires=EXPIRES, retry=False)
+        run_jobs.apply_async(
+            (following.baton,),
+            queue=queue,
+            countdown=following.wait or None,
+            expires=EXPIRES + following.wait,
+            retry=False,
+        )
 
 
 @signals.worker_process_shutdown.connect(dispatch_uid="webhooks_app.drain")

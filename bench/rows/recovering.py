@@ -26,7 +26,8 @@ ACTOR = operator("command", "bench")
 def beside_live_traffic(run: Run) -> Iterator[Result]:
     """Recover deliveries that died: seconds until all are queued, latency of another endpoint meanwhile.
 
-    First for a paused endpoint, which is queueing alone, then for one that gets them as they are queued.
+    First for a paused endpoint, which is queueing alone, then for one that gets them as they are queued, and
+    on while they are sent.
     """
     dead, span = run.size(100_000, 5_000), run.size(20, 4)
     with run.stage() as stage:
@@ -36,7 +37,7 @@ def beside_live_traffic(run: Run) -> Iterator[Result]:
         pause(ACTOR, Endpoint.objects.get(pk=paused))
         stage.start_worker()
         without = _stream(stage, span, lambda: True)
-        arms = {"queueing": _arm(stage, paused), "sending": _arm(stage, down)}
+        arms = {"queueing": _arm(stage, paused, 1), "sending": _arm(stage, down, 2 * span)}
         ticks = stage.ticks
     figures: dict[str, Any] = {"dead": dead, **_named("without", without)}
     for name, arm in arms.items():
@@ -51,12 +52,12 @@ def beside_live_traffic(run: Run) -> Iterator[Result]:
     yield Result("recovery", figures, tuple(targets))
 
 
-def _arm(stage: Stage, endpoint_id: int) -> dict[str, Any]:
-    """Recover one endpoint beside live traffic; return the latencies while the job ran, and how it went."""
+def _arm(stage: Stage, endpoint_id: int, seconds: float) -> dict[str, Any]:
+    """Recover one endpoint beside live traffic; return the latencies meanwhile, and how the job went."""
     started = time.monotonic()
     job = recover(ACTOR, Endpoint.objects.get(pk=endpoint_id), since=timezone.now() - timedelta(days=30))
     answered = time.monotonic() - started
-    stats = _stream(stage, 1, lambda: _has_ended(job))
+    stats = _stream(stage, seconds, lambda: _has_ended(job))
     job.refresh_from_db()
     if job.state != Job.State.SUCCEEDED or job.started_at is None or job.finished_at is None:
         raise RuntimeError(f"the job {job.state}: {job.error}")

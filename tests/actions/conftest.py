@@ -7,7 +7,7 @@ import pytest
 
 from tests.actions.receiving import endpoint, receiver
 from webhooks_app.destinations import https
-from webhooks_app.pipeline import doorbell
+from webhooks_app.pipeline import doorbell, pace
 
 __all__ = ["endpoint", "network", "receiver", "rung"]
 
@@ -37,3 +37,10 @@ def rung(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     woken: list[int] = []
     monkeypatch.setattr(doorbell, "ring", lambda *, endpoint_ids=(), **_: woken.extend(endpoint_ids))
     return woken
+
+
+@pytest.fixture(autouse=True)
+def no_live_work() -> Iterator[None]:
+    """What one test saw of live work is not the next one's."""
+    yield
+    pace.reset()

@@ -1,5 +1,6 @@
 """The relay of slices: one at a time, begun again when it was lost, and its messages."""
 
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from webhooks_app.actions.job_relay import run_slice
 from webhooks_app.actions.run_jobs import run_jobs
 from webhooks_app.core.states import EXHAUSTED
 from webhooks_app.models import Job, PipelineLock
+from webhooks_app.pipeline.pace import QUEUEING, pace
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +44,14 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slices
 
 
+def following(baton: int | None) -> int:
+    """Do a slice; return the baton of the next one, which is to come at once."""
+    after = run_slice(baton)
+    assert after is not None
+    assert after.wait == 0
+    return after.baton
+
+
 def test_without_jobs_nothing_is_begun():
     assert run_slice(None) is None
     assert not PipelineLock.objects.filter(name="jobs").exists()
@@ -55,10 +65,9 @@ def test_a_relay_does_the_jobs_and_ends(job):
 
 
 def test_only_one_relay_runs_however_often_it_is_begun(job, endless):
-    first = run_slice(None)
-    assert first is not None
+    first = following(None)
     assert [run_slice(None) for _ in range(3)] == [None, None, None]
-    second = run_slice(first)
+    second = following(first)
     assert second > first
     # A message that comes twice is not two relays.
     assert run_slice(first) is None
@@ -76,22 +85,51 @@ def test_a_slice_that_has_waited_long_works_longer_and_sees_to_new_events(job, l
         return True
 
     monkeypatch.setattr(job_relay, "run_jobs", work)
-    baton = run_slice(None)
+    baton = following(None)
     lasted = []
     for waited in (0.0, 0.75, 1.5, 9.0):
         seconds[0] += waited
         began = seconds[0]
-        baton = run_slice(baton)
+        baton = following(baton)
         lasted.append(seconds[0] - began)
     # Half of the time since the slice before began, in steps, from half a second to two.
     assert lasted == [0.5, 1.0, 1.5, 2.0]
     assert len(looks) == 1 + 2 + 3
 
 
+def test_beside_live_work_a_slice_is_one_batch_and_rests(job, looks, monkeypatch):
+    now, seconds = timezone.now(), [1000.0]
+    monkeypatch.setattr(job_relay.clock, "db_now", lambda alias: now + timedelta(seconds=seconds[0]))
+    monkeypatch.setattr(job_relay, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+
+    def work(*, max_seconds):
+        asked.append(max_seconds)
+        seconds[0] += 0.03
+        return True
+
+    asked: list[float] = []
+    monkeypatch.setattr(job_relay, "run_jobs", work)
+    pace().saw_live(seconds[0])
+    baton = None
+    for _ in range(4):
+        after = run_slice(baton)
+        baton = after.baton
+        assert after.wait == pytest.approx(QUEUEING * 0.03)
+        seconds[0] += after.wait
+    # Half of what the slice before took, rests apart: one batch each.
+    assert len(asked) == 4
+    assert max(asked) < 0.03
+    assert not looks
+    seconds[0] += 1
+    assert run_slice(baton) is not None
+    assert len(asked) > 10, "after a long wait in the queue it works longer"
+    assert run_slice(baton) is None
+
+
 def test_a_relay_that_was_lost_is_begun_anew_after_some_seconds_and_the_old_one_ends(
     job, endless, monkeypatch
 ):
-    lost = run_slice(None)
+    lost = following(None)
     later = timezone.now() + timedelta(seconds=14)
     monkeypatch.setattr(job_relay.clock, "db_now", lambda alias: later)
     assert run_slice(None) is None
@@ -110,9 +148,7 @@ def test_a_job_that_is_begun_while_the_relay_ends_is_not_left_to_beat(job, monke
         return False
 
     monkeypatch.setattr(job_relay, "run_jobs", all_but_the_last_moment)
-    baton = run_slice(None)
-    assert baton is not None
-    assert run_slice(baton) is None
+    assert run_slice(following(None)) is None
     assert not Job.objects.exclude(state="succeeded").exists()
     assert PipelineLock.objects.get(name="jobs").value == 0
 
@@ -125,9 +161,13 @@ def test_the_next_slice_goes_to_the_tail_of_the_bulk_queue(queue, job, endless, 
     tasks.run_jobs()
     ((args, options),) = sent
     assert options["queue"] == (queue or "webhooks")
+    assert options["countdown"] is None
     tasks.run_jobs(*args)
     tasks.run_jobs(*args)
     assert len(sent) == 2
+    pace().saw_live(time.monotonic())
+    tasks.run_jobs(*sent[-1][0])
+    assert 0 < sent[-1][1]["countdown"] < sent[-1][1]["expires"]
     Job.objects.update(state="succeeded")
 
 

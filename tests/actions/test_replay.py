@@ -41,27 +41,37 @@ def lately(endpoint: Endpoint, **values) -> int:
 def test_an_ended_delivery_begins_anew(state):
     row = make_endpoint()
     old = make_delivery(row, state=state, attempts=13, step=12, deferrals=2, lapses=1, last_error="timeout")
-    PipelineLock.objects.create(name="position", value=40)
     assert by_id(row, old.event, actor=tenant()) == 1
     new = Delivery.objects.get()
     assert (new.pk, new.state, new.attempts) == (old.pk, PENDING, 13)
     assert (new.step, new.deferrals, new.lapses, new.priority) == (0, 0, 0, Delivery.Priority.RETRY)
-    assert (new.position, new.finished_at) == (41, None)
+    assert (new.position, new.finished_at) == (old.position, None)
     assert new.due_at <= timezone.now()
     assert new.started_at == new.due_at
     assert new.first_delivered_at == old.first_delivered_at
 
 
-def test_positions_are_new_and_in_the_order_of_the_events():
-    row = make_endpoint()
+def test_positions_in_a_lane_are_new_and_in_the_order_of_the_events():
+    row = make_endpoint(ordering="fifo", max_in_flight=1)
     events = [make_event() for _ in range(4)]
     for event in reversed(events[1:]):
-        make_delivery(row, event, state=EXHAUSTED)
+        make_delivery(row, event, state=EXHAUSTED, lane="", priority=Delivery.Priority.ORDERED)
     PipelineLock.objects.create(name="position", value=7)
     assert by_id(row, *events) == 4
     places = dict(Delivery.objects.values_list("event_id", "position"))
     assert [places[event.pk] for event in events] == [8, 9, 10, 11]
     assert PipelineLock.objects.get(name="position").value == 11
+
+
+def test_outside_of_lanes_old_deliveries_keep_their_positions_and_new_ones_draw_theirs():
+    """The counter stays locked to the commit: a recovery that draws from it holds up every fan-out."""
+    row = make_endpoint()
+    old = make_delivery(row, state=EXHAUSTED, position=3)
+    PipelineLock.objects.create(name="position", value=7)
+    assert by_id(row, old.event) == 1
+    assert PipelineLock.objects.get(name="position").value == 7
+    assert by_id(row, old.event, make_event()) == 2
+    assert sorted(Delivery.objects.values_list("position", flat=True)) == [3, 8]
 
 
 def test_an_event_that_was_never_there_gets_its_first_delivery():
@@ -290,9 +300,10 @@ def test_without_the_permission_nothing_happens():
 @pytest.mark.pg
 @pytest.mark.django_db(transaction=True)
 def test_replays_at_once_queue_each_event_once():
-    row, events = make_endpoint(), [make_event() for _ in range(20)]
+    row = make_endpoint(ordering="fifo", max_in_flight=1)
+    events = [make_event() for _ in range(20)]
     for event in events[:10]:
-        make_delivery(row, event, state=EXHAUSTED)
+        make_delivery(row, event, state=EXHAUSTED, lane="", priority=Delivery.Priority.ORDERED)
     results = together(*[lambda: by_id(row, *events)] * 10)
     assert results == [20] * 10
     positions = list(Delivery.objects.values_list("position", flat=True))

@@ -1,5 +1,6 @@
 """The worker of jobs: exact after a crash, one worker a job, turns between owners, cancelling."""
 
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from webhooks_app.exceptions import Conflict, NotFound, PermissionDenied
 from webhooks_app.models import AuditEntry, Delivery, Endpoint, Job
 from webhooks_app.pipeline import doorbell
 from webhooks_app.pipeline.hints import Hints
+from webhooks_app.pipeline.pace import LONGEST_REST, pace
 
 pytestmark = pytest.mark.django_db
 
@@ -133,14 +135,41 @@ def test_owners_take_turns_whoever_has_more_jobs(monkeypatch):
     assert order[:4] == ["big", "small", "big", "small"]
 
 
-def test_it_returns_in_time_and_when_it_is_told_to():
+def test_it_returns_in_time_and_when_it_is_told_to(monkeypatch):
+    monkeypatch.setattr(recover_module, "BATCH", 5)
     job = recovery(endpoint_with_dead(8))
-    assert run_jobs(max_seconds=-1)
     assert run_jobs(stopping=lambda: True)
     job.refresh_from_db()
     assert job.state == "queued"
-    assert not run_jobs()
-    assert not run_jobs(max_seconds=-1)
+    assert run_jobs(max_seconds=0), "the batch that passed its time was not the last"
+    job.refresh_from_db()
+    assert (job.state, job.done) == ("running", 5)
+    assert not run_jobs(max_seconds=0)
+    assert not run_jobs(max_seconds=0)
+
+
+def test_one_batch_at_a_time_serves_owners_in_turns_too(monkeypatch):
+    monkeypatch.setattr(recover_module, "BATCH", 5)
+    jobs = [recovery(endpoint_with_dead(10, name)) for name in ("a", "b", "c")]
+    for _ in jobs:
+        assert run_jobs(max_seconds=0)
+    for job in jobs:
+        job.refresh_from_db()
+        assert job.done == 5
+
+
+def test_batches_rest_beside_live_work_and_only_then(monkeypatch):
+    monkeypatch.setattr(recover_module, "BATCH", 5)
+    rests: list[float] = []
+    recovery(endpoint_with_dead(10))
+    run_jobs(rest=rests.append)
+    assert set(rests) == {0.0}
+    rests.clear()
+    pace().saw_live(time.monotonic())
+    recovery(endpoint_with_dead(10))
+    run_jobs(rest=rests.append)
+    assert rests
+    assert all(0 < each <= LONGEST_REST for each in rests)
 
 
 def test_a_fault_of_ours_fails_the_job_and_not_the_others(monkeypatch):
@@ -237,5 +266,3 @@ def test_workers_at_once_do_every_job_once():
         job.refresh_from_db()
         assert (job.state, job.total, job.done + job.skipped) == ("succeeded", job.total, job.total)
     assert queued() == Delivery.objects.count() == 40
-    positions = set(Delivery.objects.values_list("position", flat=True))
-    assert len(positions) == 40

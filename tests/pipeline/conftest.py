@@ -10,7 +10,7 @@ import pytest
 
 from webhooks_app.destinations import https
 from webhooks_app.pipeline import clock as path_clock
-from webhooks_app.pipeline import doorbell, engine, fan_out
+from webhooks_app.pipeline import doorbell, engine, fan_out, pace
 from webhooks_app.pipeline.hints import Hints
 from webhooks_app.pipeline.tickets import Deliver, FanOut
 
@@ -97,6 +97,7 @@ def drain() -> None:
     """End the process's engine; the next use makes another."""
     ended = engine.shut_down(10)
     engine._engine = None
+    pace.reset()
     assert ended, "the engine did not end"
 
 

@@ -72,24 +72,13 @@ def test_a_deliver_task_sends_and_records(pump: Callable[[], Engine], receiver: 
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_deliver_task_goes_on_while_more_is_due(pump: Callable[[], Engine], receiver: Receiver):
+def test_the_process_goes_on_while_more_is_due(
+    pump: Callable[[], Engine], receiver: Receiver, until: Callable[..., None]
+):
     endpoint = EndpointFactory(max_in_flight=8)
     waiting(endpoint, 60)
     runner.deliver([endpoint.pk])
-    assert delivered() == 60
-
-
-@pytest.mark.usefixtures("patient")
-def test_a_slice_of_time_ends_a_task_and_wakes_the_rest(
-    pump: Callable[[], Engine], receiver: Receiver, bell: Bell, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(tickets, "SLICE", 0.0)
-    endpoint = EndpointFactory(max_in_flight=4)
-    waiting(endpoint, 10)
-    bell.take()
-    runner.deliver([endpoint.pk])
-    assert delivered() == 4
-    assert endpoint.pk in bell.take().endpoint_ids
+    until(lambda: delivered() == 60)
 
 
 def test_a_fan_out_task_sends_small_batches_itself(

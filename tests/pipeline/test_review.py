@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError
 
 from webhooks_app.destinations import https
 from webhooks_app.models import Attempt, Delivery, Endpoint, Event, OutboxEntry
-from webhooks_app.pipeline import engine, fan_out, tick
+from webhooks_app.pipeline import dedicated, engine, fan_out, tick
 from webhooks_app.pipeline.batch import Batch, OutcomesKeptError, contents_of, prepare
 from webhooks_app.pipeline.contents import read_contents
 from webhooks_app.pipeline.doorbell import Doorbell
@@ -262,7 +262,7 @@ def test_an_engine_that_cannot_have_its_own_connections_works_with_the_ordinary_
     def refused(alias: str) -> None:
         raise RuntimeError(alias)
 
-    monkeypatch.setattr(engine, "dedicate", refused)
+    monkeypatch.setattr(dedicated, "dedicate", refused)
     ticket = Tick()
     pump().submit(ticket)
     assert ticket._closed.wait(10)

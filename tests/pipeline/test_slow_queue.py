@@ -13,7 +13,6 @@ from webhooks_app.pipeline import engine, queue, runner, tick
 from webhooks_app.pipeline.gates import Room
 from webhooks_app.pipeline.hints import Hints
 from webhooks_app.pipeline.lease import lease
-from webhooks_app.pipeline.tickets import Deliver
 
 from .conftest import Bell, Clock
 from .driving import ALIAS, attempt, claimed, committed, waiting
@@ -22,6 +21,7 @@ from .receiver import OK, Receiver, reply
 
 Configure = Callable[..., None]
 Pump = Callable[[], engine.Engine]
+Until = Callable[..., None]
 
 SLOW = {"state__window": 7, "state__latency_ms": 4_000}
 
@@ -108,19 +108,16 @@ def test_nobody_serves_the_slow_queue_so_the_tick_asks_everybody(
 
 @committed
 @pytest.mark.usefixtures("apart")
-def test_what_is_left_stays_in_the_slow_queue(
-    pump: Pump, receiver: Receiver, bell: Bell, monkeypatch: pytest.MonkeyPatch
+def test_what_is_left_is_carried_on_as_slow_and_never_leaves_the_slow_queue(
+    pump: Pump, receiver: Receiver, bell: Bell, until: Until
 ):
     slow = EndpointFactory(**SLOW)
     waiting(slow, 30)
     receiver.always(slow, OK)
     bell.take()
-    ticket = Deliver([slow.pk], slow=True)
-    ticket.deadline = 0.0
-    pump().submit(ticket)
-    ticket.wait()
-    rung = bell.take()
-    assert (list(rung.slow), list(rung.endpoint_ids)) == ([slow.pk], [])
+    runner.deliver([slow.pk], slow=True)
+    until(lambda: len(receiver.to(slow)) == 30)
+    assert not bell.take().endpoint_ids
 
 
 def test_messages_name_the_queue_and_say_slow(configure: Configure):

@@ -1,12 +1,14 @@
 """The relay of slices in which Celery's workers do the jobs: one at a time, whoever starts it how often."""
 
 import time
+from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
 from .. import conf
 from ..models import Job, PipelineLock
 from ..pipeline import clock, runner
+from ..pipeline.pace import QUEUEING, pace
 from .jobs import OPEN
 from .run_jobs import is_left, run_jobs
 
@@ -19,14 +21,24 @@ LONGEST = 2.0
 PATIENCE = 15.0
 
 
-def run_slice(baton: int | None) -> int | None:
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The next slice: the baton it needs, and the seconds after which it shall begin."""
+
+    baton: int
+    wait: float
+
+
+def run_slice(baton: int | None) -> Following | None:
     """Work on the open jobs for a moment, or for as long as the slice has waited for its turn, within bounds.
 
+    Beside live work a slice is one batch, and the next one waits for some times as long as it took.
+
     Args:
-        baton: what the slice before returned; None to begin a relay, which only works while there is none.
+        baton: of what the slice before returned; None to begin a relay, which only works while there is none.
 
     Returns:
-        The baton for the next slice; None when there is nothing left, or somebody else has the relay.
+        The next slice; None when there is nothing left, or somebody else has the relay.
     """
     alias = conf.current().DATABASE
     if baton is None and not Job.objects.using(alias).filter(state__in=OPEN).exists():
@@ -34,21 +46,33 @@ def run_slice(baton: int | None) -> int | None:
     taken = _take(alias, baton)
     if taken is None:
         return None
-    until = time.monotonic() + _share(baton, taken)
-    while run_jobs(max_seconds=SLICE):
-        if time.monotonic() >= until:
-            return taken
+    began = time.monotonic()
+    until = began + _share(baton, taken, now=began)
+    while run_jobs(max_seconds=min(SLICE, until - began)):
+        now = time.monotonic()
+        if now >= until:
+            return _handed_on(alias, taken, pace().rest(now - began, now, times=QUEUEING))
         runner.fan_out()
     # Nothing is left, or workers that died hold it: the next call begins a new relay.
     _locks(alias).filter(value=taken).update(value=0)
     # A job that was begun meanwhile has found the relay taken.
-    return _take(alias, None) if is_left(alias) else None
+    again = _take(alias, None) if is_left(alias) else None
+    return None if again is None else Following(again, 0.0)
 
 
-def _share(baton: int | None, taken: int) -> float:
+def _share(baton: int | None, taken: int, *, now: float) -> float:
     """Return how many seconds the slice may last: half of the time from the beginning of the one before."""
     since = 0.0 if baton is None else (taken - baton) / 2_000
-    return min(LONGEST, max(SLICE, since))
+    least = 0.0 if pace().is_beside_live(now) else SLICE
+    return min(LONGEST, max(least, since))
+
+
+def _handed_on(alias: str, taken: int, wait: float) -> Following | None:
+    """Return the next slice. Its rest counts neither as time in the queue nor against the patience."""
+    if not wait:
+        return Following(taken, 0.0)
+    moved = taken + _millis(wait)
+    return Following(moved, wait) if _locks(alias).filter(value=taken).update(value=moved) else None
 
 
 def _take(alias: str, baton: int | None) -> int | None:

@@ -13,6 +13,7 @@ from .. import conf
 from ..models import Job
 from ..pipeline import announce, clock
 from ..pipeline.job_rows import ClaimLostError, finish, hold, move_on
+from ..pipeline.pace import QUEUEING, pace
 from ..pipeline.spacing import SpacedWakes
 from ..pipeline.transactions import Tx, is_passing, short
 from .bulk_retry import RetrySteps
@@ -34,7 +35,12 @@ STEPS: Mapping[str, Steps] = {
 }
 
 
-def run_jobs(*, max_seconds: float = 20.0, stopping: Callable[[], bool] = lambda: False) -> bool:
+def run_jobs(
+    *,
+    max_seconds: float = 20.0,
+    stopping: Callable[[], bool] = lambda: False,
+    rest: Callable[[float], object] = lambda seconds: None,
+) -> bool:
     """Work on the open jobs; several workers may do so at once, each job has one of them at a time.
 
     A worker that dies loses at most its uncommitted batch: the next one goes on behind the last committed.
@@ -42,6 +48,7 @@ def run_jobs(*, max_seconds: float = 20.0, stopping: Callable[[], bool] = lambda
     Args:
         max_seconds: return after the batch that passes it.
         stopping: asked between batches whether to return.
+        rest: called after each batch with the seconds for which it should rest, to give way to live work.
 
     Returns:
         Whether jobs are left that nobody is working on.
@@ -54,21 +61,28 @@ def run_jobs(*, max_seconds: float = 20.0, stopping: Callable[[], bool] = lambda
             if not turns:
                 return False
             for job_id in turns:
-                if stopping() or time.monotonic() > until:
+                if stopping():
                     return True
+                began = time.monotonic()
                 take_turn(alias, job_id, wakes)
+                now = time.monotonic()
+                if now > until:
+                    return is_left(alias)
+                rest(pace().rest(now - began, now, times=QUEUEING))
     finally:
         wakes.settle()
 
 
 def _turns(alias: str) -> list[int]:
-    """Return the oldest free job of each owner: whoever has many does not get more turns."""
+    """Return the oldest free job of each owner, first whose last turn is longest ago."""
     free = Job.objects.using(alias).filter(unclaimed(clock.db_now(alias)), state__in=OPEN)
-    rows = free.order_by("pk").values_list("tenant_id", "partner_id", "pk")[:AT_ONCE]
-    first: dict[tuple[str | None, str | None], int] = {}
-    for tenant_id, partner_id, pk in rows:
-        first.setdefault((tenant_id, partner_id), pk)
-    return list(first.values())
+    rows = free.order_by("pk").values_list("tenant_id", "partner_id", "claimed_until", "pk")[:AT_ONCE]
+    first: dict[tuple[str | None, str | None], tuple[float, int]] = {}
+    for tenant_id, partner_id, claimed_until, pk in rows:
+        # A free job was claimed until it got as far as it is.
+        last = claimed_until.timestamp() if claimed_until else 0.0
+        first.setdefault((tenant_id, partner_id), (last, pk))
+    return [pk for _, pk in sorted(first.values())]
 
 
 def is_left(alias: str) -> bool:

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 
+from ..models import Delivery
 from .claim import Found
 from .gates import BATCH_IN_ALL, Gate, Room, probe_size, share, take_turns
 from .probes import ping
 from .rates import Buckets
 from .work import Unit
 
+BULK = int(Delivery.Priority.BULK)
 ALONE_FROM = 2
 # So many are looked at where only probes may leave: those that are too late end, or they would for ever.
 PROBE_DEPTH = 100
@@ -18,12 +20,16 @@ PROBE_DEPTH = 100
 
 @dataclass(slots=True)
 class Choice:
-    """The units of a lease; endpoints with more due, those without a sender, those without a token."""
+    """The units of a lease; endpoints with more due, those without a sender, those without a token.
+
+    `resting` are those whose bulk work has to wait for a lease that may take it.
+    """
 
     units: list[Unit] = field(default_factory=list)
     more: set[int] = field(default_factory=set)
     crowded: set[int] = field(default_factory=set)
     rated: dict[int, float] = field(default_factory=dict)
+    resting: set[int] = field(default_factory=set)
 
 
 def grants(gates: Sequence[Gate], now: datetime, room: Room) -> dict[int, int]:
@@ -63,6 +69,7 @@ def choose(
 ) -> Choice:
     """Choose among the candidates; `turn` in [0, 1) says who gets the places that shares divide."""
     probing = _probing(allowed, gates, now)
+    resting = _hold_back(found, probing, room.bulk)
     queues = [
         oldest(allowed[key], by_priority) if key in probing else share(allowed[key], by_priority, turn)
         for key, by_priority in found.by_endpoint.items()
@@ -70,10 +77,10 @@ def choose(
     queues += [[ping(gates[key])] for key in probing - found.by_endpoint.keys() - found.waiting]
     wanted = list(_cut(take_turns(queues, sum(map(len, queues))), probing))
     full = {key for key, queue in found.by_endpoint.items() if _is_full(queue, allowed[key])}
-    choice = Choice(more=full - probing)
+    choice = Choice(more=full - probing, resting=resting)
     _fit(choice, wanted, gates, buckets, room=room)
     taken = {unit[0].endpoint_id for unit in choice.units}
-    passed_over = {unit[0].endpoint_id for unit in wanted} - taken - choice.rated.keys()
+    passed_over = {unit[0].endpoint_id for unit in wanted} - taken - choice.rated.keys() - choice.resting
     choice.more |= found.parked
     if alone := _suspects(choice.units):
         others = taken | passed_over
@@ -90,6 +97,18 @@ def choose(
         choice.crowded = set(passed_over)
     choice.more -= choice.rated.keys()
     return choice
+
+
+def _hold_back(found: Found, probing: Collection[int], most: int) -> set[int]:
+    """Leave out bulk work beyond `most` of an endpoint, but for probes; return where there is some left."""
+    held = {
+        key
+        for key, by_priority in found.by_endpoint.items()
+        if key not in probing and len(by_priority[BULK]) > most
+    }
+    for key in held:
+        del found.by_endpoint[key][BULK][most:]
+    return held
 
 
 def oldest(size: int, by_priority: Sequence[Sequence[Unit]]) -> list[Unit]:
@@ -121,11 +140,16 @@ def _fit(
 ) -> None:
     """Take what this process has senders for; unknown and slow endpoints may use only a part of them."""
     left, senders, cautious = BATCH_IN_ALL, min(BATCH_IN_ALL, room.senders), room.cautious
+    bulk = room.bulk
     for unit in wanted:
         key = unit[0].endpoint_id
         careful = gates[key].cautious
         if left <= 0 or senders <= 0 or (careful and cautious <= 0):
             choice.more.add(key)
+            continue
+        is_bulk = unit[0].priority == BULK and unit[0].trigger != "probe"
+        if is_bulk and bulk <= 0:
+            choice.resting.add(key)
             continue
         taken = _afford(choice, unit[:left], buckets) if buckets else unit[:left]
         if not taken:
@@ -134,6 +158,7 @@ def _fit(
         left -= len(taken)
         senders -= 1
         cautious -= careful
+        bulk -= is_bulk
 
 
 def _afford(choice: Choice, unit: Unit, buckets: Buckets) -> Unit:

@@ -160,6 +160,7 @@ def _job(row: tuple[Any, ...], gate: Gate) -> Job:
         started=row[9],
         expires=row[10],
         generation=gate.generation,
+        priority=row[13],
         lane=row[12],
         due=row[14],
     )

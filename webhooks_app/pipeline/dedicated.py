@@ -5,9 +5,13 @@ PostgreSQL a third less. Behind a transaction pooler a prepared statement may be
 session, so they are used only on a direct connection.
 """
 
+import logging
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import connections
+
+logger = logging.getLogger("webhooks_app.pipeline")
 
 PREPARE_AFTER = 3
 # A server that swallows packets must not hold the engine for minutes; what the host has set wins.
@@ -18,6 +22,15 @@ _IMPATIENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
+
+
+def dedicate_all(aliases: Iterable[str]) -> None:
+    """Do so for these databases; one that does not answer is logged, and is asked again when it is used."""
+    for alias in dict.fromkeys(aliases):
+        try:
+            dedicate(alias)
+        except Exception as error:  # the ordinary connection does as well; it only costs more
+            logger.warning("database %s does not answer at start: %s", alias, type(error).__name__)
 
 
 def dedicate(alias: str) -> None:

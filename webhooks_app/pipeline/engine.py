@@ -18,12 +18,15 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from ..conf import current
 from . import announce
 from .batch import Batch, OutcomesKeptError, contents_of, prepare
-from .dedicated import dedicate, forget_plans
+from .cores import stay_on_one_core
+from .dedicated import dedicate_all, forget_plans
 from .dispatch import has_waiting
-from .gates import Room
+from .gates import BATCH_IN_ALL, Room
 from .lease import lease
+from .pace import pace
 from .record import give_back
 from .renewal import Renewals
+from .rounds import CarriedOn
 from .senders import Senders
 from .sending import Configs
 from .stuck import Stuck
@@ -52,6 +55,8 @@ class Engine:
         self._renewals = Renewals()
         self._inbox: queue.SimpleQueue[Ticket | Batch | None] = queue.SimpleQueue()
         self._tickets: deque[Ticket] = deque()
+        self.rounds = CarriedOn(self.follow)
+        self.pace = pace()
         self._batches: list[Batch] = []
         self._stopping = threading.Event()
         self._ended = False
@@ -82,8 +87,8 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            self._pin()
-            self._dedicate()
+            stay_on_one_core()
+            dedicate_all((self.alias, *current().OUTBOX_DATABASES))
             while not (self._stopping.is_set() and not self._batches and not self._tickets):
                 self._turn()
         finally:
@@ -92,26 +97,13 @@ class Engine:
             self.senders.close()
             connections.close_all()
 
-    def _pin(self) -> None:
-        """Stay on one core, with the senders that this thread starts, where the operator wants it so."""
-        if current().PIN_TO_CORE and hasattr(os, "sched_setaffinity"):
-            cores = sorted(os.sched_getaffinity(0))
-            # The processes of a pool are started one after another, so their ids spread over the cores.
-            os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
-
     def _let_go(self) -> None:
         """Close the tickets that nobody will do any more, lest their tasks wait for ever."""
+        self.rounds.give_up()
         while not self._inbox.empty():
             self._take_in()
         for ticket in self._tickets:
             ticket.close()
-
-    def _dedicate(self) -> None:
-        for alias in dict.fromkeys((self.alias, *current().OUTBOX_DATABASES)):
-            try:
-                dedicate(alias)
-            except Exception as error:  # the ordinary connection does as well; it only costs more
-                logger.warning("database %s does not answer at start: %s", alias, type(error).__name__)
 
     def _turn(self) -> None:
         try:
@@ -211,7 +203,10 @@ class Engine:
 
     def _step(self, ticket: Ticket) -> bool:
         try:
-            return self.is_stopping() or ticket.step(self)
+            if self.is_stopping():
+                self.rounds.give_up()
+                return True
+            return ticket.step(self)
         except Exception as error:  # one ticket's fault must not stop the process's pump
             if isinstance(error, DatabaseError | InterfaceError):
                 is_passing(self.alias, error)
@@ -227,26 +222,34 @@ class Engine:
         if not self._step(ticket):
             self.follow(ticket)
 
-    def room(self) -> Room:
-        """Return how many more requests this process may open."""
+    def room(self, bulk: int = BATCH_IN_ALL) -> Room:
+        """Return how many more requests this process may open, at most `bulk` of them for bulk work."""
         opened = sum(batch.busy for batch in self._batches)
         cautious = sum(batch.cautious for batch in self._batches)
         # A process with a single sender must lend it to unknown endpoints, or it could never know one.
-        return Room(self.senders.most - opened, max(0, max(1, self.senders.most // 2) - cautious))
+        return Room(self.senders.most - opened, max(0, max(1, self.senders.most // 2) - cautious), bulk)
 
-    def start(self, endpoint_ids: list[int], *, divert: bool = False) -> Batch | None:
+    def start(self, endpoint_ids: list[int], *, slow: bool, bulk: int) -> Batch | None:
         """Lease what is due at these endpoints and start sending it; None when nothing was claimed.
 
-        With `divert` slow endpoints are left to the queue of their own.
+        Args:
+            slow: serve slow endpoints too, where they have a queue of their own.
+            bulk: how many bulk deliveries to take at most; the rounds of bulk work see to the others.
         """
         now = time.monotonic()
-        claim = lease(self.alias, self._stuck.others(endpoint_ids, now), self.room(), divert=divert)
+        divert = not slow and current().SLOW_QUEUE_NAME is not None
+        claim = lease(self.alias, self._stuck.others(endpoint_ids, now), self.room(bulk), divert=divert)
         self._stuck.add(claim.stuck, now)
+        self.rounds.add(claim.resting, slow=slow, bulk=True)
         if not claim.units and not claim.lost:
             announce.leased(claim)
-            if claim.more:
-                announce.wake(claim.more)
+            announce.wake(claim.more, slow=slow)
             return None
+        if claim.is_live:
+            self.pace.saw_live(now)
+        return self._send(claim)
+
+    def _send(self, claim: Lease) -> Batch:
         batch = Batch(claim, self._contents(claim), self._inbox.put)
         self._batches.append(batch)
         for unit in claim.units:

@@ -97,10 +97,11 @@ class Gate:
 
 @dataclass(slots=True)
 class Room:
-    """Free senders of a process: in all, and for cautious endpoints."""
+    """Free senders of a process: in all, for cautious endpoints, and for bulk work."""
 
     senders: int
     cautious: int
+    bulk: int = BATCH_IN_ALL
 
 
 def probe_size(endpoints: int) -> int:

@@ -56,6 +56,7 @@ def _lease(tx: Tx, ids: list[int], room: Room, *, divert: bool) -> Lease:
     turn = claim.token.int % 1000 / 1000
     choice = choose(allowed, found, by_id, buckets, room=room, now=now, turn=turn)
     save_buckets(tx, buckets)
+    claim.resting = frozenset(choice.resting)
     claim.ended = (*ended, *found.late)
     claim.more = frozenset(choice.more | unfinished | {each.endpoint_id for each in found.late})
     _claim(tx, claim, choice.units, now)

@@ -63,12 +63,17 @@ def queue(
     """
     if not places:
         return 0
+    # Outside of lanes nobody asks for the order of old ones: they keep their positions.
+    kept = [place for place in places if place.delivery_id is not None and place.lane is None]
+    queued = _reopen(
+        tx, [(None, place) for place in kept], priority=priority, now=now, delivered_too=delivered_too
+    )
     # The counter stays locked to the commit, and the fan-out waits for it: it comes as late as possible.
-    first = next_positions(tx.cursor, len(places))
-    numbered = list(enumerate(places, first))
+    others = [place for place in places if place.delivery_id is None or place.lane is not None]
+    numbered = list(enumerate(others, next_positions(tx.cursor, len(others)))) if others else []
     old = [(position, place) for position, place in numbered if place.delivery_id is not None]
     new = [(position, place) for position, place in numbered if place.delivery_id is None]
-    queued = _reopen(tx, old, priority=priority, now=now, delivered_too=delivered_too)
+    queued += _reopen(tx, old, priority=priority, now=now, delivered_too=delivered_too)
     queued += _create(tx, endpoint_id, new, priority=priority, now=now)
     promote(tx, {(endpoint_id, place.lane) for place in places if place.lane is not None}, now)
     return queued
@@ -76,14 +81,14 @@ def queue(
 
 _REOPENED: Final = {"job": "bigint", "place": "bigint", "new_lane": "text", "new_priority": "int"}
 # The ids are named twice: with the join alone, young statistics make PostgreSQL read the whole table.
-_REOPEN: Final = """UPDATE webhooks_app_delivery SET state = 'pending', position = v.place, lane = v.new_lane,
-priority = v.new_priority, due_at = %s, started_at = %s, finished_at = NULL, step = 0, deferrals = 0,
-lapses = 0, lease_token = NULL, lease_until = NULL FROM {} WHERE id = v.job AND {} AND state <> 'pending'
-AND {} AND (lease_until IS NULL OR lease_until < %s)"""
+_REOPEN: Final = """UPDATE webhooks_app_delivery SET state = 'pending', lane = v.new_lane,
+position = COALESCE(v.place, position), priority = v.new_priority, due_at = %s, started_at = %s,
+finished_at = NULL, step = 0, deferrals = 0, lapses = 0, lease_token = NULL, lease_until = NULL
+FROM {} WHERE id = v.job AND {} AND state <> 'pending' AND {} AND (lease_until IS NULL OR lease_until < %s)"""
 
 
 def _reopen(
-    tx: Tx, rows: Sequence[tuple[int, Place]], *, priority: int, now: datetime, delivered_too: bool
+    tx: Tx, rows: Sequence[tuple[int | None, Place]], *, priority: int, now: datetime, delivered_too: bool
 ) -> int:
     if not rows:
         return 0

@@ -29,7 +29,6 @@ class Ticket:
 
     def __init__(self) -> None:
         self._closed = threading.Event()
-        self.deadline = time.monotonic() + SLICE
 
     def step(self, engine: "Engine") -> bool:
         """Do a bit, in the engine's thread."""
@@ -44,58 +43,62 @@ class Ticket:
         """Let the asker go on."""
         self._closed.set()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is done for it."""
+        return self._closed.is_set()
+
     def wait(self) -> None:
         """Wait until the work is done or handed over."""
         self._closed.wait()
 
 
-class Deliver(Ticket):
-    """Send what is due at some endpoints, batch after batch, for a slice of time.
+class Sending(Ticket):
+    """Work on one batch of deliveries after the other; a batch that takes long is left to the engine.
 
     Where slow endpoints have a queue of their own, only a ticket from there (`slow`) serves them.
     """
 
-    def __init__(self, endpoint_ids: list[int], *, slow: bool = False) -> None:
+    def __init__(self, *, slow: bool) -> None:
         super().__init__()
-        self._endpoint_ids = endpoint_ids
-        self._slow = slow
+        self.slow = slow
         self._batch: Batch | None = None
         self._helped_at = 0.0
 
-    def step(self, engine: "Engine") -> bool:
-        """Lease, then wait for the batch; hand it over when it takes long."""
-        batch = self._batch
-        if batch is None:
-            return self._lease(engine)
-        now = time.monotonic()
-        if not batch.settled:
-            if now - batch.sent_at < HAND_OVER:
-                return False
-            announce.wake(batch.lease.more, slow=self._slow)
-            return True
-        if not batch.lease.more:
-            return True
-        if now >= self.deadline:
-            announce.wake(batch.lease.more, slow=self._slow)
-            return True
-        self._endpoint_ids = list(batch.lease.more)
-        return self._lease(engine)
-
     @property
     def is_waiting(self) -> bool:
-        return self._batch is not None and not self._batch.settled
+        """Whether requests are under way whose end may be close."""
+        batch = self._batch
+        return batch is not None and not batch.settled and time.monotonic() - batch.sent_at < HAND_OVER
 
-    def _lease(self, engine: "Engine") -> bool:
-        divert = not self._slow and current().SLOW_QUEUE_NAME is not None
-        self._batch = batch = engine.start(self._endpoint_ids, divert=divert)
+    def _lease(self, engine: "Engine", endpoint_ids: list[int], *, bulk: int) -> None:
+        self._batch = batch = engine.start(endpoint_ids, slow=self.slow, bulk=bulk) if endpoint_ids else None
         if batch is None:
-            return True
+            return
         now = time.monotonic()
         if len(batch.lease.units) >= HELP_FROM and now - self._helped_at >= HELP_EVERY:
             # Another process may share the load: one alone is limited by its interpreter lock.
             self._helped_at = now
-            announce.wake(batch.lease.more, slow=self._slow)
-        return False
+            announce.wake(batch.lease.more, slow=self.slow)
+
+
+class Deliver(Sending):
+    """Send what is due at some endpoints, once; who has more is carried on by the process's rounds."""
+
+    def __init__(self, endpoint_ids: list[int], *, slow: bool = False) -> None:
+        super().__init__(slow=slow)
+        self._endpoint_ids = endpoint_ids
+
+    def step(self, engine: "Engine") -> bool:
+        """Lease, then wait for the batch."""
+        if self._batch is None:
+            bulk = engine.pace.most(time.monotonic(), in_rounds=False)
+            self._lease(engine, engine.rounds.without(self._endpoint_ids, slow=self.slow), bulk=bulk)
+            return self._batch is None
+        if self.is_waiting:
+            return False
+        engine.rounds.add(self._batch.lease.more, slow=self.slow)
+        return True
 
 
 class FanOut(Ticket):
@@ -107,6 +110,7 @@ class FanOut(Ticket):
 
     def __init__(self) -> None:
         super().__init__()
+        self._deadline = time.monotonic() + SLICE
         self._wakes = SpacedWakes()
         self._sources: list[str | None] = [*current().OUTBOX_DATABASES, None]
 
@@ -119,12 +123,12 @@ class FanOut(Ticket):
             engine.look_later()
             self._wakes.settle()
             if self._sources:  # one database's trouble is not the others'; nobody waits for them, though
-                self.deadline = time.monotonic() + SLICE
+                self._deadline = time.monotonic() + SLICE
                 engine.follow(self)
             raise
         if again:
             self._sources.append(source)
-        late = time.monotonic() >= self.deadline
+        late = time.monotonic() >= self._deadline
         if self._sources and not late:
             return False
         self._wakes.settle()
@@ -159,6 +163,8 @@ class FanOut(Ticket):
         return fan_out_own(alias) if waits else FannedOut()
 
     def _deliver(self, engine: "Engine", done: FannedOut) -> None:
+        if done.counts:
+            engine.pace.saw_live(time.monotonic())
         few = {endpoint_id for endpoint_id, count in done.counts.items() if count <= ONE_HOP}
         if not 0 < len(few) <= ONE_HOP:
             few = set()

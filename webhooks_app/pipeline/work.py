@@ -11,7 +11,10 @@ from ..core.decide import Trigger
 from ..core.ids import attempt_id, delivery_id
 from ..core.states import PENDING
 from ..destinations.base import Sent
+from ..models import Delivery
 from .gates import Gate
+
+LIVE = (Delivery.Priority.LIVE, Delivery.Priority.ORDERED)
 
 
 @dataclass(slots=True)
@@ -35,6 +38,7 @@ class Job:
     started: float
     expires: float | None
     generation: int
+    priority: int = 0
     lane: str | None = None
     due: float | None = None
     trigger: Trigger = "schedule"
@@ -89,9 +93,9 @@ class Lease:
     """Deliveries claimed together. `claimed_at` is database time, `mark` the monotonic clock at that moment.
 
     `more` are endpoints that have, or may have, more due; `later` those worth a look in so many seconds,
-    because there was no sender or no token; `slow` those that another queue serves; `stuck` those whose state
-    row somebody has locked. `reported` are the probes that are recorded, `renewed` the later ends that the
-    claim was given at endpoints.
+    because there was no sender or no token; `resting` those whose bulk work was left out; `slow` those that
+    another queue serves; `stuck` those whose state row somebody has locked. `reported` are the probes that
+    are recorded, `renewed` the later ends that the claim was given at endpoints.
     """
 
     token: UUID
@@ -104,6 +108,7 @@ class Lease:
     gates: Mapping[int, Gate] = field(default_factory=dict)
     more: frozenset[int] = frozenset()
     later: Mapping[int, float] = field(default_factory=dict)
+    resting: frozenset[int] = frozenset()
     slow: tuple[int, ...] = ()
     stuck: tuple[int, ...] = ()
     reported: set[int] = field(default_factory=set)
@@ -113,6 +118,11 @@ class Lease:
     def jobs(self) -> tuple[Job, ...]:
         """Every job of the units."""
         return tuple(chain.from_iterable(self.units))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether new events are among them, or those of lanes, which may be new."""
+        return any(unit[0].priority in LIVE for unit in self.units)
 
     @property
     def followed(self) -> set[int]:

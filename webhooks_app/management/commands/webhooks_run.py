@@ -54,7 +54,7 @@ def _run_jobs(stop: threading.Event, rung: threading.Event) -> None:
         rung.wait(JOBS_EVERY)
         rung.clear()
         try:
-            run_jobs(stopping=stop.is_set)
+            run_jobs(stopping=stop.is_set, rest=stop.wait)
         except Exception:  # whatever it is, the deliveries go on and the next look tries again
             logger.exception("looking for jobs failed")
             connections.close_all()

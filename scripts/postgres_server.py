@@ -9,6 +9,8 @@ from scripts.processes import Server, ServerError
 
 USER = "webhooks"
 UNSAFE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# No statistics that change while a test looks at plans.
+STILL = {"autovacuum": "off"}
 
 
 def find_bin() -> Path | None:
@@ -24,7 +26,7 @@ class Postgres(Server):
     """PostgreSQL on a free loopback port, without a password, database and role `webhooks`.
 
     Args:
-        durable: keep fsync on (default). Off is for tests that never kill the server.
+        durable: keep fsync and autovacuum on (default). Off is for tests that never kill the server.
         settings: further server settings, e.g. {"max_connections": "50"}.
     """
 
@@ -38,7 +40,7 @@ class Postgres(Server):
         self.bin = found
         super().__init__()
         self.data = self.folder / "data"
-        self.settings = self._defaults() | ({} if durable else UNSAFE) | dict(settings or {})
+        self.settings = self._defaults() | ({} if durable else UNSAFE | STILL) | dict(settings or {})
         self.url = self.url_of(USER)
         self._made = False
 

@@ -13,7 +13,7 @@ from webhooks_app.actions.job_steps import BATCH
 from webhooks_app.actions.recover import RecoverSteps, recover
 from webhooks_app.models import Endpoint, Job
 
-pytestmark = [pytest.mark.django_db, pytest.mark.pg]
+pytestmark = [pytest.mark.django_db, pytest.mark.pg, pytest.mark.usefixtures("tables_as_new")]
 
 EVENTS, DAYS, WINDOW = 24_000, 20, 5
 # Nine of ten events are one tenant's, a fiftieth another's; they occurred one after another.

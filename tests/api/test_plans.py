@@ -12,7 +12,7 @@ from tests.api.client import Api
 from tests.plans import explained
 from webhooks_app.api import delivery_pages, pagination
 
-pytestmark = [pytest.mark.django_db, pytest.mark.pg]
+pytestmark = [pytest.mark.django_db, pytest.mark.pg, pytest.mark.usefixtures("tables_as_new")]
 
 
 LISTS = [

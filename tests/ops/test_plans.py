@@ -12,7 +12,7 @@ from webhooks_app.models import Endpoint
 from webhooks_app.ops.health import health
 from webhooks_app.ops.status import status
 
-pytestmark = [pytest.mark.django_db, pytest.mark.pg]
+pytestmark = [pytest.mark.django_db, pytest.mark.pg, pytest.mark.usefixtures("tables_as_new")]
 
 ROWS = 5_000
 DELIVERIES = """INSERT INTO webhooks_app_delivery (endpoint_id, event_id, state, priority, due_at, attempts,

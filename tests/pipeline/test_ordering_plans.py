@@ -15,7 +15,7 @@ from .driving import ALIAS, claim
 from .ordered import crowd, ordered, owned
 from .receiver import Receiver, reply
 
-pytestmark = [pytest.mark.django_db, pytest.mark.pg]
+pytestmark = [pytest.mark.django_db, pytest.mark.pg, pytest.mark.usefixtures("tables_as_new")]
 
 PARKED = 8_000
 TABLE = "webhooks_app_delivery"

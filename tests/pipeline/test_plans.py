@@ -17,7 +17,7 @@ from .driving import ALIAS, claim, run_path, waiting
 from .factories import EndpointFactory, emit_for
 from .receiver import Receiver, reply
 
-pytestmark = [pytest.mark.django_db, pytest.mark.pg]
+pytestmark = [pytest.mark.django_db, pytest.mark.pg, pytest.mark.usefixtures("tables_as_new")]
 
 EVENTS, PER_EVENT = 6_000, 3
 ROWS = """

@@ -10,7 +10,7 @@ import pytest
 
 from tests import network
 
-pytest_plugins = ["tests.dead_rows", "tests.servers", "tests.node_verifier"]
+pytest_plugins = ["tests.dead_rows", "tests.scheduling", "tests.servers", "tests.node_verifier"]
 network.install()
 
 

@@ -1,6 +1,6 @@
 """Runs the tests with real servers: `python -m scripts.test [pytest arguments]`.
 
-Without arguments: everything on PostgreSQL, then what must hold on SQLite too. With arguments: one
+Without arguments: everything on PostgreSQL, and beside it what must hold on SQLite too. With arguments: one
 pytest run on PostgreSQL. What could not be run is named at the end and fails the run, unless it is
 optional or ALLOW_MISSING=1.
 """
@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 from scripts import packages
 from scripts.services import PACKAGES, Postgres, RabbitMQ, Redis, Server, missing
@@ -64,10 +65,11 @@ def servers(names: Sequence[str]) -> Iterator[dict[str, str]]:
         yield {variable: server.url for variable, server in chosen}
 
 
-def pytest(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run pytest and return its exit code."""
+def pytest(arguments: Sequence[str], environment: Mapping[str, str], out: IO[bytes] | None = None) -> int:
+    """Run pytest and return its exit code; `out` takes what it prints."""
     command = [sys.executable, "-m", "pytest", *arguments]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False).returncode
+    variables = {**os.environ, **environment}
+    return subprocess.run(command, cwd=ROOT, env=variables, stdout=out, stderr=out, check=False).returncode
 
 
 def sqlite_paths() -> list[str]:
@@ -76,13 +78,17 @@ def sqlite_paths() -> list[str]:
 
 
 def run_all(environment: Mapping[str, str]) -> list[int]:
-    """Run everything on PostgreSQL, then the SQLite part; return the exit codes."""
-    parallel = ["-q", "-n", WORKERS, "--dist", "loadgroup"]
-    print("== all tests on PostgreSQL ==", flush=True)
-    codes = [pytest(parallel, environment)]
-    print("== the tests that hold on SQLite too ==", flush=True)
-    marks = ["-m", "not pg and not e2e and not chaos and not wheel"]
-    codes.append(pytest([*parallel, *marks, *sqlite_paths()], {**environment, "TEST_DATABASE_URL": ""}))
+    """Run everything on PostgreSQL and, in one process beside it, the SQLite part; return the exit codes."""
+    marks = ["-q", "-m", "not pg and not e2e and not chaos and not wheel"]
+    with tempfile.TemporaryFile() as out, ThreadPoolExecutor() as pool:
+        without = {**environment, "TEST_DATABASE_URL": ""}
+        on_sqlite = pool.submit(pytest, [*marks, *sqlite_paths()], without, out)
+        print("== all tests on PostgreSQL ==", flush=True)
+        on_postgres = pytest(["-q", "-n", WORKERS, "--dist", "loadgroup"], environment)
+        print("== the tests that hold on SQLite too ==", flush=True)
+        codes = [on_postgres, on_sqlite.result()]
+        out.seek(0)
+        print(out.read().decode(errors="replace"), flush=True)
     return codes
 
 

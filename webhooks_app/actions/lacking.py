@@ -45,7 +45,8 @@ def lacking(
         states: in which a delivery counts as dead; one that was delivered before never does.
         between: keys of events, the first excluded: bounds the statement's work.
     """
-    here = Q(deliveries__endpoint=endpoint.pk)
+    # One that is not registered yet has no key, and no deliveries.
+    here = Q(deliveries__endpoint=endpoint.pk or 0)
     if between is not None:
         # Said of both tables: a database carries an equality over an outer join, but not a range.
         here &= Q(deliveries__event_id__gt=between[0], deliveries__event_id__lte=between[1])

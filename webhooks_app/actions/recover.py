@@ -48,15 +48,31 @@ def recover(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetim
     return _begin(actor, _look(actor, endpoint, since=since, until=until, path="since"))
 
 
-def replay_from_earliest(actor: Actor, endpoint: Endpoint) -> Job:
+def replay_from_earliest(actor: Actor, endpoint: Endpoint, *, total: int | None = None) -> Job:
     """Begin a job that queues every retained event the endpoint may have and lacks.
+
+    Args:
+        total: as `count_from_earliest` has counted; None: counted here.
 
     Raises:
         InvalidRequest: naming `from`, for more than a million events.
         Conflict, NotFound, PermissionDenied: as `recover`.
     """
     require(actor, WEBHOOKS_MANAGE)
-    return _begin(actor, _look(actor, endpoint, since=None, until=None, path="from"))
+    return _begin(actor, _look(actor, endpoint, since=None, until=None, path="from", total=total))
+
+
+def count_from_earliest(endpoint: Endpoint) -> int:
+    """Return how many retained events an endpoint may have that is yet to be registered.
+
+    It may read a million, so call it outside of a transaction that others wait for.
+
+    Raises:
+        InvalidRequest: naming `from`, for more than a million events.
+    """
+    alias = conf.current().DATABASE
+    eligible = Eligible(alias, endpoint, clock.db_now(alias))
+    return _count(eligible, endpoint, Window.within(eligible, None, None), "from")
 
 
 def recoverable(actor: Actor, endpoint: Endpoint, *, since: datetime, until: datetime | None = None) -> int:
@@ -84,7 +100,13 @@ class _Seen:
 
 
 def _look(
-    actor: Actor, endpoint: Endpoint, *, since: datetime | None, until: datetime | None, path: str
+    actor: Actor,
+    endpoint: Endpoint,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    path: str,
+    total: int | None = None,
 ) -> _Seen:
     alias = conf.current().DATABASE
     fresh = get_endpoint(actor, endpoint.public_id)
@@ -93,8 +115,12 @@ def _look(
     eligible = Eligible(alias, fresh, clock.db_now(alias))
     # The clocks of those who emit may be ahead: what is recorded later, the last key leaves out.
     window = Window.within(eligible, since, until)
-    rows = lacking(eligible.rows().filter(has_payload()), fresh, window, states=RECOVERED)
-    return _Seen(fresh, window, jobs.count(rows, path))
+    return _Seen(fresh, window, _count(eligible, fresh, window, path) if total is None else total)
+
+
+def _count(eligible: Eligible, endpoint: Endpoint, window: Window, path: str) -> int:
+    rows = lacking(eligible.rows().filter(has_payload()), endpoint, window, states=RECOVERED)
+    return jobs.count(rows, path)
 
 
 def _begin(actor: Actor, seen: _Seen) -> Job:

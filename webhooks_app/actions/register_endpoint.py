@@ -22,7 +22,7 @@ from .endpoint_limits import with_defaults
 from .faults import Fault, Faults
 from .locking import lock_limit
 from .ownership import owner_for, same_owner
-from .recover import replay_from_earliest
+from .recover import count_from_earliest, replay_from_earliest
 from .sensitivity import require_for_events
 
 SECRET_BYTES = 32
@@ -73,7 +73,7 @@ def register_endpoint(
         earliest: begin a job that queues every retained event it may have; else it gets those from now on.
 
     Raises:
-        InvalidRequest: naming every field that is refused.
+        InvalidRequest: naming every field that is refused; `from`, for more than a million retained events.
         NotFound: for somebody else's tenant or partner.
         LimitReached: MAX_ENDPOINTS are there already.
         PermissionDenied: without `webhooks:manage`, or what sensitive event types take besides.
@@ -102,11 +102,12 @@ def register_endpoint(
     require_for_events(actor, columns["events"])
     for name, value in {**columns, **(owner or {}), "url": url}.items():
         setattr(endpoint, name, value)
-    alias = conf.current().DATABASE
-    with transaction.atomic(using=alias):
+    # Before the lock of the limit, behind which all that register for this owner queue up.
+    total = count_from_earliest(endpoint) if earliest else None
+    with transaction.atomic(using=conf.current().DATABASE):
         made = _create(actor, endpoint, chosen or own_secret, target)
-        if earliest:
-            replay_from_earliest(actor, endpoint)
+        if total is not None:
+            replay_from_earliest(actor, endpoint, total=total)
     return made
 
 

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from tests.api import rows
 from tests.api.client import Api, errors
 from webhooks_app.core.ids import tenant_event_id
-from webhooks_app.models import OutboxEntry
+from webhooks_app.models import OutboxEntry, Tenant
 
 pytestmark = pytest.mark.django_db
 GOOD = {"type": "order.paid", "data": {"n": 1}}
@@ -66,6 +68,20 @@ def test_a_large_event_is_named(mine: Api, settings: Any) -> None:
     assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
     assert [path.partition("/data")[0] for path in errors(response)] == ["events/1"]
     assert not OutboxEntry.objects.exists()
+
+
+def test_many_tenants_cost_no_more_queries_than_one(api: Callable[..., Api]) -> None:
+    partner = api("partner:p")
+    Tenant.objects.bulk_create([Tenant(id=f"t{n}", partner_id="p") for n in range(500)])
+    cost = []
+    # The first request of a key notes that it is used.
+    for tenants in (1, 1, 500):
+        events = [{**GOOD, "tenant_id": f"t{n % tenants}"} for n in range(500)]
+        with CaptureQueriesContext(connection) as queries:
+            assert partner.post("/events/batch", {"events": events}).status_code == 202
+        cost.append(len(queries))
+    assert cost[1] == cost[2] < 20
+    assert OutboxEntry.objects.values("tenant_id").distinct().count() == 500
 
 
 @pytest.mark.parametrize("scope", ["tenant:a", "partner:p"])

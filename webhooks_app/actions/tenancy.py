@@ -1,12 +1,14 @@
 """Questions about tenants: who belongs to a partner, who is suspended."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from django.db.models import Q
 
 from ..exceptions import Conflict
 from ..models import Endpoint, Partner, Tenant
+from ..pipeline import tenancy
 from ..pipeline.tenancy import host, is_suspended
+from ..pipeline.transactions import reading
 
 
 def partner_of(alias: str, tenant_id: str) -> str | None:
@@ -15,6 +17,12 @@ def partner_of(alias: str, tenant_id: str) -> str | None:
     if own_class is not None:
         return own_class.partner_of(tenant_id)  # type: ignore[no-any-return]
     return Tenant.objects.using(alias).filter(pk=tenant_id).values_list("partner_id", flat=True).first()
+
+
+def partners_of(alias: str, tenant_ids: Collection[str]) -> Mapping[str, str]:
+    """Return the partner of each of these tenants that has one; the tables are asked once."""
+    with reading(alias) as tx:
+        return tenancy.partners_of(tx, tenant_ids)
 
 
 def tenants_of(alias: str, partner_id: str) -> Iterable[str | None]:

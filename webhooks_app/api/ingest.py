@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 from django.db import transaction
 
 from .. import conf
 from ..actions.actor import Actor
-from ..actions.tenancy import partner_of
+from ..actions.tenancy import partner_of, partners_of
 from ..core.ids import IdError, tenant_event_id
 from ..events import EventRef, emit_many
 from ..exceptions import ActionError, Conflict, InvalidEvent, InvalidRequest, NotFound
@@ -18,6 +18,7 @@ from ..models import OutboxEntry
 Names = Mapping[str, str]
 # Place in the list and path within the event -> the path in the caller's words; the empty path is the event.
 NameAt = Callable[[str, str], str]
+PartnerOf = Callable[[str], str | None]
 # What `emit` calls its arguments, in the words of the API.
 NAMES: Final[Names] = {"tenant": "tenant_id", "identity": "identity_id", "owner kind": "owner/kind"}
 
@@ -49,8 +50,11 @@ def ingest_many(
     return _ingest(actor, events, lambda place, path: f"{at}{place}/{_renamed(path, names)}".rstrip("/"))
 
 
-def tenant_for(actor: Actor, given: str | None) -> str | None:
+def tenant_for(actor: Actor, given: str | None, partner: PartnerOf | None = None) -> str | None:
     """Return the tenant that an event of the caller's is about.
+
+    Args:
+        partner: tells the partner of a tenant; default: it is looked up.
 
     Raises:
         InvalidRequest: a partner has to name one of its tenants.
@@ -61,7 +65,8 @@ def tenant_for(actor: Actor, given: str | None) -> str | None:
     if actor.scope == "partner":
         if given is None:
             raise InvalidRequest([("tenant_id", "is required: name one of the partner's tenants")])
-        own = partner_of(conf.current().DATABASE, given) == actor.scope_id
+        look_up = partner or partial(partner_of, conf.current().DATABASE)
+        own = look_up(given) == actor.scope_id
     else:
         own = given in (None, actor.scope_id)
     if not own or actor.scope_id is None:
@@ -93,7 +98,7 @@ def told_as(name: Callable[[str], str]) -> Iterator[None]:
 
 
 def _ingest(actor: Actor, events: Sequence[Mapping[str, Any]], name: NameAt) -> list[EventRef]:
-    tenant = lru_cache(maxsize=None)(partial(tenant_for, actor))
+    tenant = partial(tenant_for, actor, partner=_partners(actor, events).get)
     items = []
     for place, values in enumerate(events):
         with told_as(partial(name, str(place))):
@@ -103,6 +108,14 @@ def _ingest(actor: Actor, events: Sequence[Mapping[str, Any]], name: NameAt) -> 
             refs = emit_many(items, using=conf.current().DATABASE)
         _check_environments(refs, items, name)
     return refs
+
+
+def _partners(actor: Actor, events: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Return the partners of the tenants named, where they are asked for; one query for all."""
+    if actor.scope != "partner":
+        return {}
+    named = {values["tenant_id"] for values in events if values.get("tenant_id") is not None}
+    return partners_of(conf.current().DATABASE, named)
 
 
 def _item(

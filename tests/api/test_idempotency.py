@@ -200,18 +200,47 @@ def test_a_request_that_is_being_carried_out(mine: Api) -> None:
 def test_one_that_is_stuck_is_taken_over(mine: Api) -> None:
     first = mine.post("/events", EVENT, **KEY)
     leave_in_progress()
-    age(61)
+    age(91)
     assert mine.post("/events", {**EVENT, "subject": "x"}, **KEY).json()["code"] == "idempotency_conflict"
     second, third = (mine.post("/events", EVENT, **KEY) for _ in range(2))
     assert (replayed(second), replayed(third)) == (False, True)
     assert first.json()["id"] != second.json()["id"] == third.json()["id"]
 
 
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        ({}, 60),
+        ({"POLICY_BOUNDS": {"max_total_timeout": 300}}, 300),
+        # What no override may have, a preset has.
+        ({"POLICY_BOUNDS": {"max_total_timeout": 1}}, 20),
+        (
+            {
+                "POLICIES": {"slow": {"base": "standard", "total_timeout": 45}},
+                "POLICY_BOUNDS": {"max_total_timeout": 45},
+            },
+            45,
+        ),
+    ],
+)
+def test_nothing_is_taken_over_while_it_may_still_wait_for_a_receiver(
+    mine: Api, settings: Any, values: dict[str, Any], seconds: int
+) -> None:
+    settings.WEBHOOKS = {**settings.WEBHOOKS, **values}
+    mine.post("/events", EVENT, **KEY)
+    leave_in_progress()
+    age(seconds + 29)
+    assert mine.post("/events", EVENT, **KEY).json()["code"] == "request_in_progress"
+    age(1)
+    assert mine.post("/events", EVENT, **KEY).status_code == 202
+    assert OutboxEntry.objects.count() == 2
+
+
 def test_whoever_was_taken_over_records_nothing(mine: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest = webhooks.register_endpoint
 
     def slow(*args: Any, **options: Any) -> Any:
-        age(61)
+        age(91)
         monkeypatch.setattr(webhooks, "register_endpoint", ingest)
         assert mine.post("/webhooks", WEBHOOK, **KEY).status_code == 201
         return ingest(*args, **options)
@@ -226,7 +255,7 @@ def test_whoever_was_taken_over_records_nothing(mine: Api, monkeypatch: pytest.M
 def test_one_of_two_takes_a_stuck_key_over(mine: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     mine.post("/events", EVENT, **KEY)
     leave_in_progress()
-    age(61)
+    age(91)
     update = QuerySet.update
 
     def beaten(rows_: Any, **columns: Any) -> int:

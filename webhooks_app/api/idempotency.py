@@ -1,8 +1,8 @@
 """`Idempotency-Key`: a POST that is sent again does nothing again and gets the first one's answer.
 
 The record is written before the action, in a transaction of its own, and completed after it: actions keep
-their short transactions. A process that dies in between leaves the key in progress; after a minute the next
-request with it acts, because then nobody can tell whether the first one did.
+their short transactions. A process that dies in between leaves the key in progress; after the longest time
+that a request may take the next one with it acts, because then nobody can tell whether the first one did.
 """
 
 import hashlib
@@ -38,8 +38,8 @@ logger = logging.getLogger("webhooks_app.api")
 HEADER: Final = "Idempotency-Key"
 MAX_KEY: Final = 255
 KEPT: Final = timedelta(days=30)
-# Four times as long as a test delivery takes under the policies' own timeouts.
-STUCK: Final = timedelta(seconds=60)
+# What a request takes besides waiting for a receiver: locks before, and a claim's time to note the outcome.
+MARGIN: Final = timedelta(seconds=30)
 # Printable ASCII, no blank at its ends; the document has it too.
 PATTERN: Final = "[!-~](?:[ -~]{0,253}[!-~])?"
 _KEY: Final = re.compile(PATTERN)
@@ -127,11 +127,17 @@ def claim(key: str, request: HttpRequest, actor: Actor, *, operation: Operation,
         raise Conflict("the key was used for another request", code="idempotency_conflict")
     elif found.state == State.COMPLETED:
         raise Repeated(repeated(found, request, operation))
-    elif now - found.started_at < STUCK:
+    elif now - found.started_at < longest():
         raise InProgress
     else:
         row = _take_over(found, asked)
     return Claim(row, operation, Changes(conf.current().DATABASE))
+
+
+def longest() -> timedelta:
+    """Return the longest time that a request may take: a test waits for its receiver."""
+    timeouts = [policy.total_timeout for policy in conf.policies().values()]
+    return timedelta(seconds=max(conf.current().POLICY_BOUNDS.max_total_timeout, *timeouts)) + MARGIN
 
 
 def _columns(request: HttpRequest, payload: Any, now: datetime) -> dict[str, Any]:

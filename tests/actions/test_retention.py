@@ -147,3 +147,13 @@ def test_a_shorter_retention_that_is_raised_brings_back_what_prune_has_not_seen(
     tenant.retention_days = 9
     tenant.save()
     assert len(missed(OPERATOR, row).rows) == 1
+
+
+def test_the_hosts_class_is_asked_once_for_a_tenant_whatever_is_sent(network: Any, monkeypatch: Any):
+    """It is asked in the thread that sends for everybody: what it costs is every delivery's."""
+    network(TENANCY="tests.actions.test_retention.Host")
+    events = [make_event(tenant_id=name) for name in ("short", "other") for _ in range(5)]
+    asked: list[str] = []
+    monkeypatch.setattr(Host, "retention_days", lambda self, tenant_id: asked.append(tenant_id))
+    assert len(read_contents("default", [event.pk for event in events])) == 10
+    assert sorted(asked) == ["other", "short"]

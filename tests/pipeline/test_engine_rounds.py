@@ -3,21 +3,25 @@
 import threading
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
+from django.utils import timezone
 
 from webhooks_app.core.attempt import AttemptResult
+from webhooks_app.ids import new_token
 from webhooks_app.models import Delivery, Endpoint
 from webhooks_app.net.transport import Request
 from webhooks_app.pipeline import runner, tickets
 from webhooks_app.pipeline.engine import Engine, engine, shut_down
 from webhooks_app.pipeline.gates import BATCH
 from webhooks_app.pipeline.pace import AT_ONCE
-from webhooks_app.pipeline.rounds import Rounds
+from webhooks_app.pipeline.rounds import IDLE, Rounds
+from webhooks_app.pipeline.work import Lease
 
 from .conftest import Bell
 from .driving import check_books, committed, waiting
-from .factories import EndpointFactory
+from .factories import EndpointFactory, emit_for
 from .receiver import OK, Receiver, headers_of
 
 pytestmark = committed
@@ -108,15 +112,20 @@ def test_a_wake_of_an_endpoint_that_is_carried_on_ends_at_once_and_is_not_lost(
     pump: Pump, receiver: Receiver, until: Until, door: Door
 ):
     """What was committed before the wake is sent, though the lease under way saw none of it."""
-    endpoint = EndpointFactory(max_in_flight=1)
-    waiting(endpoint, 2)
-    begin_rounds(endpoint, receiver, door, until)
+    endpoint = EndpointFactory(state__window=100)
+    receiver.always(endpoint, door)
+    waiting(endpoint, BATCH + 1)
+    door.permits.release(BATCH)
+    runner.deliver([endpoint.pk])
+    for _ in range(BATCH + 1):
+        assert door.arrived.acquire(timeout=10)
     waiting(endpoint, 2)
     for _ in range(3):
         runner.deliver([endpoint.pk])
     assert len(rounds()) == 1
+    assert delivered(endpoint) == BATCH
     door.permits.release(3)
-    until(lambda: delivered(endpoint) == 4)
+    until(lambda: delivered(endpoint) == BATCH + 3)
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -188,3 +197,40 @@ def test_beside_live_work_few_of_bulk_work_are_under_way(
     door.permits.release(60)
     started.join()
     until(lambda: delivered(endpoint) == 60)
+
+
+def test_rounds_that_find_nothing_to_send_pause_before_they_look_again(
+    pump: Pump, receiver: Receiver, until: Until, monkeypatch: pytest.MonkeyPatch
+):
+    """Whatever a lease says of endpoints with more, the process does not turn on them without a pause."""
+    endpoint, looks = EndpointFactory(), []
+
+    def nothing_and_more(alias: str, endpoint_ids: list[int], *_: object, **__: object) -> Lease:
+        looks.append(time.monotonic())
+        at = timezone.now()
+        return Lease(token=new_token(), claimed_at=at, until=at, mark=0.0, resting=frozenset(endpoint_ids))
+
+    monkeypatch.setattr("webhooks_app.pipeline.engine.lease", nothing_and_more)
+    pump().pace.saw_live(time.monotonic())
+    runner.deliver([endpoint.pk])
+    until(lambda: len(looks) >= 4)
+    # The first is the task's own.
+    assert min(late - early for early, late in pairwise(looks[1:])) >= IDLE
+    monkeypatch.undo()
+    until(lambda: not rounds())
+
+
+def test_a_process_sees_live_work_in_what_it_fans_out(pump: Pump, receiver: Receiver):
+    emit_for(EndpointFactory(), tickets.ONE_HOP + 1)
+    assert not pump().pace.is_beside_live(time.monotonic())
+    runner.fan_out()
+    assert pump().pace.is_beside_live(time.monotonic())
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_process_sees_live_work_in_what_it_sends(live: bool, pump: Pump, receiver: Receiver):
+    endpoint = EndpointFactory()
+    waiting(endpoint) if live else bulk_work(endpoint, 1)
+    runner.deliver([endpoint.pk])
+    assert delivered(endpoint) == 1
+    assert pump().pace.is_beside_live(time.monotonic()) is live

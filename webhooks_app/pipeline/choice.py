@@ -78,9 +78,9 @@ def choose(
     wanted = list(_cut(take_turns(queues, sum(map(len, queues))), probing))
     full = {key for key, queue in found.by_endpoint.items() if _is_full(queue, allowed[key])}
     choice = Choice(more=full - probing, resting=resting)
-    _fit(choice, wanted, gates, buckets, room=room)
+    refused = _fit(choice, wanted, gates, buckets, room=room)
     taken = {unit[0].endpoint_id for unit in choice.units}
-    passed_over = {unit[0].endpoint_id for unit in wanted} - taken - choice.rated.keys() - choice.resting
+    passed_over = refused - taken - choice.rated.keys()
     choice.more |= found.parked
     if alone := _suspects(choice.units):
         others = taken | passed_over
@@ -94,8 +94,10 @@ def choose(
     else:
         # To look again at once would be in vain: there is no sender for any of theirs.
         choice.more -= passed_over
+        choice.resting -= passed_over
         choice.crowded = set(passed_over)
     choice.more -= choice.rated.keys()
+    choice.resting -= choice.rated.keys()
     return choice
 
 
@@ -137,15 +139,19 @@ def _is_full(queues: Sequence[Sequence[Unit]], size: int) -> bool:
 
 def _fit(
     choice: Choice, wanted: Sequence[Unit], gates: Mapping[int, Gate], buckets: Buckets, *, room: Room
-) -> None:
-    """Take what this process has senders for; unknown and slow endpoints may use only a part of them."""
+) -> set[int]:
+    """Take what this process has senders for; unknown and slow endpoints may use only a part of them.
+
+    Returns the endpoints that lacked one.
+    """
+    refused: set[int] = set()
     left, senders, cautious = BATCH_IN_ALL, min(BATCH_IN_ALL, room.senders), room.cautious
     bulk = room.bulk
     for unit in wanted:
         key = unit[0].endpoint_id
         careful = gates[key].cautious
         if left <= 0 or senders <= 0 or (careful and cautious <= 0):
-            choice.more.add(key)
+            refused.add(key)
             continue
         is_bulk = unit[0].priority == BULK and unit[0].trigger != "probe"
         if is_bulk and bulk <= 0:
@@ -159,6 +165,8 @@ def _fit(
         senders -= 1
         cautious -= careful
         bulk -= is_bulk
+    choice.more |= refused
+    return refused
 
 
 def _afford(choice: Choice, unit: Unit, buckets: Buckets) -> Unit:

@@ -1,6 +1,7 @@
 """Step 3b reads what to send, outside any transaction: the bytes live in the outbox that recorded them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import cache
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -9,6 +10,8 @@ from django.utils.connection import ConnectionDoesNotExist
 from .retention import days_of
 from .transactions import is_passing, reading
 from .work import Content
+
+DaysOf = Callable[[str | None, int | None], int]
 
 _JOINED = """SELECT e.id, e.public_id, e.type, COALESCE(e.body, o.body), e.outbox_alias, e.outbox_id,
 e.tenant_id, (SELECT t.retention_days FROM webhooks_app_tenant t WHERE t.id = e.tenant_id)
@@ -28,17 +31,18 @@ def read_contents(alias: str, event_ids: Collection[int]) -> dict[int, Content]:
         tx.execute(_JOINED.format(condition), [alias, *values])
         rows = tx.rows()
     contents = {event_id: Content("", "", None) for event_id in event_ids}
+    days = cache(days_of)  # the host's class is asked once for a tenant, not once for an event
     elsewhere: dict[str, list[tuple[Any, ...]]] = {}
     for row in rows:
-        contents[row[0]] = _content(row, None if row[3] is None else bytes(row[3]))
+        contents[row[0]] = _content(row, None if row[3] is None else bytes(row[3]), days)
         if row[3] is None and row[4] is not None and row[4] != alias:
             elsewhere.setdefault(row[4], []).append(row)
     for outbox_alias, waiting in elsewhere.items():
-        _add(contents, outbox_alias, waiting)
+        _add(contents, outbox_alias, waiting, days)
     return contents
 
 
-def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, ...]]) -> None:
+def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, ...]], days: DaysOf) -> None:
     try:
         bodies = _bodies(outbox_alias, [row[5] for row in rows])
     except (DatabaseError, InterfaceError, ConnectionDoesNotExist) as error:
@@ -48,11 +52,11 @@ def _add(contents: dict[int, Content], outbox_alias: str, rows: list[tuple[Any, 
             del contents[row[0]]
         return
     for row in rows:
-        contents[row[0]] = _content(row, bodies.get((row[5], row[1])))
+        contents[row[0]] = _content(row, bodies.get((row[5], row[1])), days)
 
 
-def _content(row: tuple[Any, ...], body: bytes | None) -> Content:
-    return Content(row[1], row[2], body, retention_days=days_of(row[6], row[7]))
+def _content(row: tuple[Any, ...], body: bytes | None, days: DaysOf) -> Content:
+    return Content(row[1], row[2], body, retention_days=days(row[6], row[7]))
 
 
 def _bodies(outbox_alias: str, ids: list[int]) -> dict[tuple[int, str], bytes]:

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Final
 
 from ..core.ordering import lane_of
-from ..models import Event
+from ..models import Delivery, Event
 from .lanes import promote
 from .locks import next_positions
 from .transactions import Tx
 
-RETRY: Final = 1
-BULK: Final = 2
-ORDERED: Final = 3
+RETRY: Final = int(Delivery.Priority.RETRY)
+BULK: Final = int(Delivery.Priority.BULK)
+ORDERED: Final = int(Delivery.Priority.ORDERED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
+# Seconds until the next look when there was nothing to send at any of them.
+IDLE = 0.05
+
+
 class Rounds(Sending):
     """Goes on, batch after batch, at the endpoints that have more; nobody waits for it."""
 
@@ -62,6 +66,8 @@ class Rounds(Sending):
             del self._waiting[endpoint_id]
         self._began = now
         self._lease(engine, self._at, bulk=engine.pace.most(now, in_rounds=self._bulk))
+        if self._at and self._batch is None:
+            self._rests_until = now + IDLE
         return bool(self._at)
 
 
@@ -96,7 +102,6 @@ class CarriedOn:
         for (slow, _), rounds in self._rounds.items():
             if not rounds.is_closed:
                 announce.wake(rounds.endpoint_ids, slow=slow)
-        self._rounds.clear()
 
     def _running(self, *, slow: bool, bulk: bool) -> Rounds | None:
         rounds = self._rounds.get((slow, bulk))

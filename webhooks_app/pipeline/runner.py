@@ -10,7 +10,7 @@ def fan_out() -> None:
 
 
 def deliver(endpoint_ids: list[int], *, slow: bool = False) -> None:
-    """Send what is due there, for at most a slice of time; hanging requests stay with the engine."""
+    """Send what one lease takes of what is due there; the rest, and what hangs, stays with the engine."""
     _run(Deliver(endpoint_ids, slow=slow))
 
 

@@ -121,8 +121,8 @@ class Lease:
 
     @property
     def is_live(self) -> bool:
-        """Whether new events are among them, or those of lanes, which may be new."""
-        return any(unit[0].priority in LIVE for unit in self.units)
+        """Whether new events are among them, or those of lanes, which may be new; a ping is none."""
+        return any(unit[0].priority in LIVE and not unit[0].is_ping for unit in self.units)
 
     @property
     def followed(self) -> set[int]:

@@ -89,10 +89,17 @@ class Watch:
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
+    def emit(self, endpoint: Endpoint, owner: str, count: int, *, lane: str = "") -> list[str]:
+        """Commit events about one owner and note their lane; what is sent at once waits for the note."""
+        with self._lock:
+            ids = emit_owned(endpoint, owner, count)
+            self.lanes.update(dict.fromkeys(ids, lane))
+        return ids
+
     def __call__(self, request: Request) -> AttemptResult:
         event_id = headers_of(request)["webhook-id"]
-        lane = self.lanes[event_id]
         with self._lock:
+            lane = self.lanes[event_id]
             if lane in self._open:
                 self.overlaps.append(lane)
             self._open.add(lane)

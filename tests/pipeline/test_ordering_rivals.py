@@ -144,17 +144,13 @@ def test_the_engine_keeps_the_order_and_needs_no_tick(
 ):
     """What arrives while chains are out is sent when they end: the record's wake is enough."""
     endpoint = ordered(ordering, state__window=4)
-    emitted = {owner: emit_owned(endpoint, owner, 10) for owner in OWNERS}
-    watch = Watch(lanes_of(ordering, emitted), pause=0.002)
+    watch = Watch({}, pause=0.002)
     receiver.always(endpoint, watch)
-    worker.ring(Hints(fan_out=True))
-    for _ in range(8):
+    for count in (10, *[5] * 8):
         for owner in OWNERS:
-            ids = emit_owned(endpoint, owner, 5)
-            emitted[owner] += ids
-            watch.lanes.update(lanes_of(ordering, {owner: ids}))
+            watch.emit(endpoint, owner, count, lane="" if ordering == "fifo" else owner)
             worker.ring(Hints(fan_out=True))
-    total = sum(len(ids) for ids in emitted.values())
+    total = len(watch.lanes)
     # Well below the five seconds after which the engine's own tick looks.
     until(lambda: Delivery.objects.filter(state="delivered").count() == total, 4.5)
     check_order(watch)
@@ -163,7 +159,6 @@ def test_the_engine_keeps_the_order_and_needs_no_tick(
 
 def test_owners_are_sent_at_the_same_time(receiver: Receiver, worker: Worker, until: Callable[..., None]):
     endpoint = ordered("subject")
-    ids = {owner: emit_owned(endpoint, owner, 2) for owner in OWNERS}
     together = threading.Barrier(len(OWNERS))
 
     def meet(_: Request) -> AttemptResult:
@@ -171,6 +166,7 @@ def test_owners_are_sent_at_the_same_time(receiver: Receiver, worker: Worker, un
         return OK
 
     receiver.always(endpoint, meet)
+    ids = {owner: emit_owned(endpoint, owner, 2) for owner in OWNERS}
     worker.ring(Hints(fan_out=True))
     until(lambda: Delivery.objects.filter(state="delivered").count() == 6)
     assert sorted(receiver.ids()[:3]) == sorted(mine[0] for mine in ids.values())
@@ -180,9 +176,9 @@ def test_an_engine_that_stops_gives_back_what_it_has_not_sent(
     receiver: Receiver, worker: Worker, until: Callable[..., None]
 ):
     endpoint = ordered("fifo")
-    ids = emit_owned(endpoint, "a", 40)
-    watch = Watch(dict.fromkeys(ids, ""), pause=0.02)
+    watch = Watch({}, pause=0.02)
     receiver.always(endpoint, watch)
+    ids = watch.emit(endpoint, "a", 40)
     worker.ring(Hints(fan_out=True))
     until(lambda: watch.seen[""])
     drain()

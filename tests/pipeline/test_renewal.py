@@ -179,9 +179,9 @@ def test_the_engine_renews_the_claim_of_a_slow_chain(
     receiver: Receiver, worker: Worker, until: Callable[..., None]
 ):
     endpoint = ordered("fifo", **QUICK)
-    ids = emit_owned(endpoint, "a", 25)
-    watch = Watch(dict.fromkeys(ids, ""), pause=0.12)
+    watch = Watch({}, pause=0.12)
     receiver.always(endpoint, watch)
+    ids = watch.emit(endpoint, "a", 25)
     worker.ring(Hints(fan_out=True))
     until(lambda: Delivery.objects.filter(state="delivered").count() == 25)
     assert (watch.seen[""], watch.overlaps) == (ids, [])
@@ -195,9 +195,9 @@ def test_a_pause_ends_a_slow_chain_within_its_claim(
     receiver: Receiver, worker: Worker, until: Callable[..., None]
 ):
     endpoint = ordered("fifo", **QUICK)
-    ids = emit_owned(endpoint, "a", 50)
-    watch = Watch(dict.fromkeys(ids, ""), pause=0.1)
+    watch = Watch({}, pause=0.1)
     receiver.always(endpoint, watch)
+    watch.emit(endpoint, "a", 50)
     worker.ring(Hints(fan_out=True))
     until(lambda: len(watch.seen[""]) >= 5)
     pause(endpoint)
@@ -221,8 +221,8 @@ def test_a_renewal_that_fails_costs_nothing_but_another_claim(
 
     monkeypatch.setattr(renewal, "renew", away)
     endpoint = ordered("fifo", **QUICK)
-    ids = emit_owned(endpoint, "a", 25)
     receiver.always(endpoint, lambda _: time.sleep(0.12) or OK)
+    ids = emit_owned(endpoint, "a", 25)
     worker.ring(Hints(fan_out=True))
     until(lambda: Delivery.objects.filter(state="delivered").count() == 25)
     assert receiver.ids() == ids

@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 from django.db import transaction
-from django.db.utils import ConnectionDoesNotExist
 from django.utils import timezone
 
 from tests.actions.builders import (
@@ -14,9 +13,9 @@ from tests.actions.builders import (
     make_attempt,
     make_delivery,
     make_endpoint,
-    make_event,
     tenant,
 )
+from tests.actions.erasing import CANARY, canaries, copy_of, gone_on, personal
 from tests.actions.jobs import counts, finished, one_batch
 from webhooks_app.actions import erase as erase_module
 from webhooks_app.actions import run_jobs as run_jobs_module
@@ -36,28 +35,6 @@ from webhooks_app.signals import delivery_ended
 pytestmark = pytest.mark.django_db
 
 DAY = timedelta(days=1)
-CANARY = b"very-personal"
-
-
-def personal(**values) -> Event:
-    event = make_event(**values)
-    entry = {name: getattr(event, name) for name in ("identity_id", "subject")}
-    OutboxEntry.objects.filter(pk=event.outbox_id).update(body=CANARY, **entry)
-    return event
-
-
-def copy_of(event: Event) -> Event:
-    copy = make_event(identity_id=event.identity_id, replay_of=event.pk)
-    OutboxEntry.objects.filter(pk=copy.outbox_id).delete()
-    Event.objects.filter(pk=copy.pk).update(body=CANARY, outbox_id=None, outbox_alias=None)
-    return copy
-
-
-def canaries() -> int:
-    bodies = [*OutboxEntry.objects.values_list("body", flat=True)]
-    bodies += Event.objects.exclude(body=None).values_list("body", flat=True)
-    bodies += Attempt.objects.values_list("reply_body", flat=True)
-    return sum(bytes(body) == CANARY for body in bodies)
 
 
 def test_every_place_is_emptied():
@@ -78,7 +55,7 @@ def test_every_place_is_emptied():
     )
     other = personal(identity_id="bob")
     assert canaries() == 5
-    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 2, 2, 0)
+    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 3, 3, 0)
     assert canaries() == 1
     assert OutboxEntry.objects.get().pk == other.outbox_id
     attempt.refresh_from_db()
@@ -88,7 +65,7 @@ def test_every_place_is_emptied():
     assert delivered.state == DELIVERED
 
 
-def test_open_deliveries_end_and_those_being_sent_do_not():
+def test_open_deliveries_end_and_those_being_sent_are_waited_for():
     row, event = make_endpoint(), personal(subject="order/1")
     other = make_endpoint()
     waiting = make_delivery(row, event, attempts=2, last_error="timeout")
@@ -100,16 +77,22 @@ def test_open_deliveries_end_and_those_being_sent_do_not():
         heard.append((values["event_id"], values["state"], values["error"]))
 
     delivery_ended.connect(listen)
+    job = erase(OPERATOR, subject="order/1")
     try:
-        finished(erase(OPERATOR, subject="order/1"))
+        finished(job)
     finally:
         delivery_ended.disconnect(listen)
     waiting.refresh_from_db(), sending.refresh_from_db(), dead.refresh_from_db()
     assert (waiting.state, waiting.last_error, waiting.due_at) == (DEAD_LETTERED, "event_unavailable", None)
     assert waiting.finished_at is not None
     assert (sending.state, dead.state, dead.last_error) == (PENDING, EXHAUSTED, "timeout")
+    assert (job.state, job.params["busy"]) == ("running", [sending.pk])
     assert heard == [(event.public_id, DEAD_LETTERED, "event_unavailable")]
     assert EndpointState.objects.get(pk=row.pk).dead_lettered == 1
+    Delivery.objects.filter(pk=sending.pk).update(lease_until=timezone.now() - DAY)
+    assert counts(gone_on(job)) == ("succeeded", 1, 1, 0)
+    sending.refresh_from_db()
+    assert (sending.state, sending.lease_token) == (DEAD_LETTERED, None)
 
 
 def test_all_labels_must_hold():
@@ -222,35 +205,14 @@ def test_what_was_erased_is_left_out_of_a_replay():
     assert replay(OPERATOR, row, event_ids=[event.public_id]) == 0
 
 
-def test_a_reused_key_of_an_outbox_that_was_set_back_is_not_ours():
+def test_what_receivers_answered_to_a_payload_that_is_gone_already_is_forgotten_too():
     event = personal(identity_id="ann")
-    OutboxEntry.objects.filter(pk=event.outbox_id).update(event_id="another", identity_id="bob")
-    finished(erase(OPERATOR, identity_id="ann"))
-    assert OutboxEntry.objects.get().event_id == "another"
-
-
-@pytest.mark.django_db(databases=["default", "second"])
-def test_bodies_in_other_databases(network):
-    network(OUTBOX_DATABASES=["default", "second"])
-    event = make_event(identity_id="ann")
-    entry = OutboxEntry.objects.get()
-    values = {"type": "a", "environment": "live", "identity_id": "ann", "occurred_at": timezone.now()}
-    there = OutboxEntry.objects.using("second")
-    far = there.create(event_id=event.public_id, body=CANARY, dispatched_at=timezone.now(), **values)
-    there.create(event_id="waiting", body=CANARY, **values)
-    entry.delete()
-    Event.objects.update(outbox_alias="second", outbox_id=far.pk)
-    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 1, 1, 0)
-    assert not there.exists()
-
-
-def test_a_database_that_is_no_longer_configured_fails_the_job():
-    event = make_event(identity_id="ann")
-    Event.objects.update(outbox_alias="gone")
-    job = finished(erase(OPERATOR, identity_id="ann"))
-    assert (job.state, job.error) == ("failed", ConnectionDoesNotExist.__name__)
-    event.refresh_from_db()
-    assert event.outbox_alias == "gone"
+    attempt = make_attempt(make_delivery(make_endpoint(), event, state=DELIVERED))
+    Attempt.objects.filter(pk=attempt.pk).update(reply_body=CANARY)
+    OutboxEntry.objects.all().delete()
+    Event.objects.update(outbox_alias=None, outbox_id=None)
+    assert counts(finished(erase(OPERATOR, identity_id="ann"))) == ("succeeded", 0, 0, 0)
+    assert canaries() == 0
 
 
 @pytest.mark.parametrize(

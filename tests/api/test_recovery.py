@@ -13,7 +13,7 @@ from webhooks_app.actions import missed as missed_module
 from webhooks_app.actions.run_jobs import run_jobs
 from webhooks_app.core.attempt import AttemptResult
 from webhooks_app.destinations.base import Sent
-from webhooks_app.models import Attempt, Delivery, Endpoint, EndpointState, Event
+from webhooks_app.models import Attempt, Delivery, Endpoint, EndpointState, Event, IdempotencyRecord
 from webhooks_app.pipeline import sending
 
 pytestmark = pytest.mark.django_db
@@ -157,6 +157,24 @@ def test_a_delivery_is_sent_at_once(mine: Api, monkeypatch: pytest.MonkeyPatch) 
     assert (response.status_code, response.json()["status"]) == (200, "succeeded")
     assert mine.get(f"/deliveries/{job.public_id}").json()["state"] == "delivered"
     assert Attempt.objects.count() == 2
+
+
+def test_a_repeated_resend_has_the_reply_as_the_attempt_keeps_it(
+    mine: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply may hold the payload: erased at the attempt, it is in no stored answer either."""
+    job = dead(rows.endpoint())
+    answering(monkeypatch, http_status=200, duration_ms=5, body=b"echo", headers=(("x-echo", "echo"),))
+    key = {"HTTP_IDEMPOTENCY_KEY": "once"}
+    first, second = (mine.post(f"/deliveries/{job.public_id}/resend", {}, **key) for _ in range(2))
+    assert first.json() == second.json()
+    assert first.json()["reply"] == {"headers": [{"name": "x-echo", "value": "echo"}], "body": "echo"}
+    assert b"echo" not in bytes(IdempotencyRecord.objects.get().body)
+    Attempt.objects.update(reply_body=b"", reply_headers=[])
+    forgotten = {**first.json(), "reply": {"headers": [], "body": ""}}
+    assert mine.post(f"/deliveries/{job.public_id}/resend", {}, **key).json() == forgotten
+    Attempt.objects.all().delete()
+    assert mine.post(f"/deliveries/{job.public_id}/resend", {}, **key).json() == forgotten
 
 
 def test_a_delivery_is_cancelled(mine: Api) -> None:

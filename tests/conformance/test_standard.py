@@ -125,7 +125,7 @@ def test_a_payload_that_is_gone_ends_its_delivery(walk: Walk):
     (delivery,) = walk.emit()
     OutboxEntry.objects.all().delete()
     walk.play(delivery)
-    assert (delivery.state, delivery.last_error, walk.requests) == ("expired", "event_unavailable", 1)
+    assert (delivery.state, delivery.last_error, walk.requests) == ("dead_lettered", "event_unavailable", 1)
 
 
 def test_410_disables_at_once(walk: Walk):

@@ -113,7 +113,7 @@ def test_thirteen_failed_attempts_as_printed_then_exhausted() -> None:
         (AttemptResult(error="dns"), "pending", "dns", None, "failure"),
         (AttemptResult(error="secret_unavailable"), "pending", "secret_unavailable", None, "none"),
         (AttemptResult(error="worker_lost"), "pending", "worker_lost", None, "none"),
-        (AttemptResult(error="event_unavailable"), "expired", "event_unavailable", None, "none"),
+        (AttemptResult(error="event_unavailable"), "dead_lettered", "event_unavailable", None, "none"),
         (AttemptResult(error="payload_too_large"), "dead_lettered", "payload_too_large", None, "none"),
         (AttemptResult(error="endpoint_deleted"), "dead_lettered", "endpoint_deleted", None, "none"),
         (AttemptResult(error="endpoint_disabled"), "dead_lettered", "endpoint_disabled", None, "none"),
@@ -313,7 +313,7 @@ def test_an_attempt_beside_the_schedule_that_fails_changes_nothing(
 @pytest.mark.parametrize(
     ("error", "state"),
     [
-        ("event_unavailable", "expired"),
+        ("event_unavailable", "dead_lettered"),
         ("payload_too_large", "dead_lettered"),
         ("endpoint_deleted", "dead_lettered"),
         ("secret_unavailable", "pending"),

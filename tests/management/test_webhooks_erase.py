@@ -43,4 +43,4 @@ def test_refused_and_failed():
     Event.objects.update(outbox_alias="gone")
     ran = run(COMMAND, "--tenant", "acme", "--yes")
     assert (ran.code, ran.out) == (1, "")
-    assert "failed: ConnectionDoesNotExist" in ran.fault
+    assert "failed: outbox_unreachable: gone (ConnectionDoesNotExist); make them answer" in ran.fault

@@ -256,7 +256,7 @@ def test_a_vanished_body_ends_in_one_step(receiver: Receiver):
     OutboxEntry.objects.filter(event_id=gone.event.public_id).delete()
     run_path()
     gone.refresh_from_db()
-    assert (gone.state, gone.last_error, gone.attempts) == ("expired", "event_unavailable", 1)
+    assert (gone.state, gone.last_error, gone.attempts) == ("dead_lettered", "event_unavailable", 1)
     assert receiver.ids() == [kept.event.public_id]
     check_books()
 
@@ -267,7 +267,7 @@ def test_a_vanished_event_row_ends_in_one_step(receiver: Receiver):
     (delivery,) = waiting(endpoint)
     delivery.event.delete()
     run_path()
-    assert Delivery.objects.values_list("state", "last_error").get() == ("expired", "event_unavailable")
+    assert Delivery.objects.values_list("state", "last_error").get() == ("dead_lettered", "event_unavailable")
     assert not receiver.requests
 
 

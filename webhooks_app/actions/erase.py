@@ -1,18 +1,22 @@
 """Erase: the payloads of a tenant, an identity or a subject are removed, wherever they are, for good."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import NamedTuple
 
-from django.db.models import Count, Max
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from .. import conf
-from ..models import Delivery, Event, Job, OutboxEntry
-from ..pipeline.erasure import erase_events
+from ..models import Delivery, Event, Job
+from ..pipeline.erasure import Erased, Target, erase_events, forget_deliveries
+from ..pipeline.job_rows import note
 from ..pipeline.transactions import Tx
 from . import jobs
 from .actor import Actor, require_operator
 from .endpoint_fields import text
+from .erase_outbox import OutboxUnreachable, count_waiting, delete, empty_outboxes, latest_clock, settle
+from .erase_progress import LABELS, Progress
 from .faults import Faults
 from .job_steps import Portion, Written
 from .key_ranges import walk
@@ -21,7 +25,8 @@ from .payload import has_payload
 BATCH = 100
 # An event may have gone to very many endpoints.
 DELIVERIES = 5_000
-_LENGTHS: Final = {"tenant_id": 128, "identity_id": 128, "subject": 256}
+# Seconds between two looks at requests that are under way.
+REST = 1.0
 
 
 def erase(
@@ -31,7 +36,11 @@ def erase(
 
     Gone are bodies, also those of replay copies and of events not yet fanned out, and what receivers
     answered. What stays is that there was an event, its labels, and what became of it. Open deliveries end as
-    `dead_lettered` (`event_unavailable`). Repeating it does no harm.
+    `dead_lettered` (`event_unavailable`). Meant is what was recorded before the job was made; what is
+    recorded, or committed, later is new. The job ends when no request with a payload is under way any more.
+
+    A database of the outbox that cannot be reached stops nothing else; the job fails at its end and names it
+    (`outbox_unreachable`), and what it holds stays known, for an erasure to come. Repeating it does no harm.
 
     Raises:
         InvalidRequest: no label, or one that no event can have.
@@ -44,7 +53,7 @@ def erase(
         Job.Kind.ERASE,
         endpoint=None,
         total=total,
-        params=labels,
+        params={**labels, "before": latest_clock().isoformat()},
         action="payloads.erasure_begun",
         target=tenant_id,
         # Their kinds alone: the audit would keep a person's label, or its hash, for good.
@@ -62,7 +71,8 @@ def erasable(actor: Actor, **labels: str | None) -> int:
     if not given:
         faults.add("tenant_id", "give at least one of tenant_id, identity_id and subject")
     faults.finish()
-    return Event.objects.using(conf.current().DATABASE).filter(has_payload(), **given).count()
+    fanned_out = Event.objects.using(conf.current().DATABASE).filter(has_payload(), **given).count()
+    return fanned_out + count_waiting(given)
 
 
 def _given(**labels: str | None) -> dict[str, str]:
@@ -70,36 +80,79 @@ def _given(**labels: str | None) -> dict[str, str]:
 
 
 def _check(name: str, value: object) -> None:
-    text(name, value, at_most=_LENGTHS[name])
+    text(name, value, at_most=LABELS[name])
+
+
+class _Row(NamedTuple):
+    pk: int
+    public_id: str
+    tenant_id: str | None
+    occurred_at: datetime
+    outbox_alias: str | None
+    outbox_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Portion(Portion):
+    """A portion of events; how far the erasure is then, and how many entries no fan-out had taken."""
+
+    progress: Progress
+    waiting: int = 0
 
 
 class EraseSteps:
-    """Walks the events by key. The bodies go first: a crash in between repeats what is done already."""
+    """Empties the outboxes, then walks the events by key, then waits for the requests that are under way.
+
+    Outboxes go first, so that nothing more of what is meant is fanned out. In each database a crash repeats
+    what is done already.
+    """
 
     def look(self, alias: str, job: Job) -> Portion:
-        """Find the next events and delete their outbox entries, which may be in other databases."""
-        if not job.cursor:
-            _delete_waiting(job.params)
-        last = Event.objects.using(alias).aggregate(last=Max("pk"))["last"] or 0
-        rows = Event.objects.using(alias).filter(has_payload(), **job.params)
-        rows = rows.only("public_id", "outbox_alias", "outbox_id").order_by("pk")
+        """Delete the next outbox entries, which may be in other databases, and find the next events."""
+        progress = Progress.of(job)
+        waiting = empty_outboxes(progress)
+        if progress.outboxes:
+            return _Portion((), job.cursor, is_last=False, progress=progress, waiting=waiting)
+        if progress.last is None:
+            progress.last = settle(alias)
+        rows = _meant(alias, progress)
 
-        def read(low: int, high: int, limit: int) -> list[Event]:
-            return list(rows.filter(pk__gt=low, pk__lte=high)[:limit])
+        def read(low: int, high: int, limit: int) -> list[_Row]:
+            found = rows.filter(pk__gt=low, pk__lte=high).order_by("pk")
+            return [_Row(*row) for row in found.values_list(*_Row._fields)[:limit]]
 
-        found = walk(read, lambda event: event.pk, after=job.cursor, last=last, limit=BATCH)
+        found = walk(read, lambda event: event.pk, after=job.cursor, last=progress.last, limit=BATCH)
         events = _fitting(alias, found.rows)
         reached = events[-1].pk if len(events) < len(found.rows) else found.reached
-        _delete_entries(events)
-        return Portion(events, reached, reached >= last)
+        targets = _without_entries(events, progress)
+        return _Portion(targets, reached, reached >= progress.last, progress=progress, waiting=waiting)
 
     def write(self, tx: Tx, job: Job, portion: Portion, now: datetime) -> Written:
-        """Remove what the delivery database holds."""
-        ended = erase_events(tx, [event.pk for event in portion.rows], now) if portion.rows else []
-        return Written(done=len(portion.rows), ended=ended)
+        """Remove what the delivery database holds; at the end also what came of requests meanwhile."""
+        if not isinstance(portion, _Portion):
+            raise TypeError(portion)
+        progress = portion.progress
+        erased = erase_events(tx, portion.rows, now) if portion.rows else Erased()
+        again = _again(tx, progress.busy, now) if portion.is_last else Erased(busy=progress.busy)
+        busy = sorted({*erased.busy, *again.busy})
+        note(tx, job.pk, {**progress.params(), "busy": busy})
+        written = Written(portion.waiting + erased.payloads, sum(each.is_away for each in portion.rows))
+        written.ended = [*erased.ended, *again.ended]
+        if portion.is_last:
+            written.rest = REST if busy else None
+            written.stop = "" if busy else progress.error()
+        return written
 
 
-def _fitting(alias: str, events: Sequence[Event]) -> Sequence[Event]:
+def _meant(alias: str, progress: Progress) -> QuerySet[Event]:
+    """Return the events to look at: copies are as old as what they repeat."""
+    events = Event.objects.using(alias)
+    later = events.filter(pk=OuterRef("replay_of"), recorded_at__gt=progress.before)
+    copies = Q(replay_of__isnull=False) & ~Exists(later)
+    return events.filter(Q(recorded_at__lte=progress.before) | copies, **progress.labels)
+
+
+def _fitting(alias: str, events: Sequence[_Row]) -> Sequence[_Row]:
     """Return the first events, as many as one short transaction can do."""
     rows = Delivery.objects.using(alias).filter(event_id__in=[event.pk for event in events])
     counts = dict(rows.values_list("event_id").annotate(Count("pk")).order_by())
@@ -111,20 +164,29 @@ def _fitting(alias: str, events: Sequence[Event]) -> Sequence[Event]:
     return events
 
 
-def _delete_entries(events: Sequence[Event]) -> None:
-    by_alias: dict[str, list[Event]] = {}
+def _without_entries(events: Sequence[_Row], progress: Progress) -> list[Target]:
+    """Delete the entries that these events point to, as far as they can be reached."""
+    by_alias: dict[str, list[_Row]] = {}
     for event in events:
         if event.outbox_alias is not None:
             by_alias.setdefault(event.outbox_alias, []).append(event)
-    for outbox_alias, theirs in by_alias.items():
-        # By both: after an outbox was set back, its keys are those of other events.
-        OutboxEntry.objects.using(outbox_alias).filter(
-            pk__in=[event.outbox_id for event in theirs], event_id__in=[event.public_id for event in theirs]
-        ).delete()
+    for outbox_alias in by_alias.keys() - progress.unreachable.keys():
+        rows = by_alias[outbox_alias]
+        try:
+            delete(outbox_alias, [(row.outbox_id or 0, row.public_id) for row in rows])
+        except OutboxUnreachable as error:
+            progress.unreachable[outbox_alias] = error.why
+    return [
+        Target(row.pk, row.tenant_id, row.occurred_at, is_away=row.outbox_alias in progress.unreachable)
+        for row in events
+    ]
 
 
-def _delete_waiting(labels: Mapping[str, Any]) -> None:
-    """Delete entries that no fan-out has taken, also those that were set aside."""
-    for outbox_alias in conf.current().OUTBOX_DATABASES:
-        rows = OutboxEntry.objects.using(outbox_alias).filter(dispatched_at__isnull=True, **labels)
-        rows.delete()
+def _again(tx: Tx, busy: Collection[int], now: datetime) -> Erased:
+    """Come back to deliveries that were being sent."""
+    keys = sorted(busy)
+    if not keys:
+        return Erased()
+    again = forget_deliveries(tx, keys[:DELIVERIES], now)
+    again.busy += keys[DELIVERIES:]
+    return again

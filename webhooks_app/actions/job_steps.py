@@ -29,13 +29,15 @@ class Portion:
 class Written:
     """What a batch did: rows done and skipped, endpoints to wake, deliveries that ended.
 
-    `stop`: the error with which the job fails here. `at`: when.
+    `stop`: the error with which the job fails here. `rest`: seconds after which it goes on, even though the
+    batch was the last; None when there is nothing to wait for. `at`: when.
     """
 
     done: int = 0
     skipped: int = 0
     wake: set[int] = field(default_factory=set)
     stop: str = ""
+    rest: float | None = None
     ended: Sequence[Ended] = ()
     at: datetime | None = None
 

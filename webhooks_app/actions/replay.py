@@ -122,7 +122,7 @@ def _selected(actor: Actor, target: Endpoint, request: Request, *, seen_at: int)
     known = open_copies(alias, target, events)
     rest = [event for event in events if event.pk not in known]
     copies = known | make_copies(alias, rest, Marker(now, actor.request_id or None))
-    return _Selected([copies[event.pk] for event in events], are_copies=True)
+    return _Selected([copies[event.pk] for event in events if event.pk in copies], are_copies=True)
 
 
 def _queue(alias: str, target: Endpoint, selected: _Selected, request: Request, *, seen_at: int) -> int:

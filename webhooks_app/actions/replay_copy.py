@@ -12,6 +12,7 @@ from ..exceptions import ActionError
 from ..ids import new_id
 from ..models import Delivery, Endpoint, Event
 from ..pipeline.contents import read_contents
+from ..pipeline.transactions import reading
 
 # Bodies are up to 4 MB; so many of them are held in memory at once.
 CHUNK = 50
@@ -62,13 +63,14 @@ def make_copies(alias: str, events: Sequence[Event], marker: Marker) -> dict[int
     """Write a copy of each event and return them by the original's key.
 
     A copy is never fanned out: it is bound to the endpoint whose delivery the caller makes. Where the
-    original's body is gone the copy has none either, and its delivery ends as `event_unavailable`.
+    original's body is gone the copy has none either, and its delivery ends as `event_unavailable`. Of what
+    was erased meanwhile there is no copy. The originals stay locked: who erases one finds the copies.
 
     Raises ActionError (`unavailable`) when an outbox database does not answer.
     """
     made: dict[int, Event] = {}
     for start in range(0, len(events), CHUNK):
-        chunk = events[start : start + CHUNK]
+        chunk = _held(alias, events[start : start + CHUNK])
         bodies = _bodies(alias, chunk)
         copies = [_copy(event, bodies[event.pk], marker) for event in chunk]
         Event.objects.using(alias).bulk_create(copies)
@@ -76,6 +78,19 @@ def make_copies(alias: str, events: Sequence[Event], marker: Marker) -> dict[int
             copy.body = None  # written; no longer needed in memory
             made[event.pk] = copy
     return made
+
+
+def _held(alias: str, events: Sequence[Event]) -> list[Event]:
+    """Lock the originals against an erasure, until the copies are committed; return those not erased yet."""
+    with reading(alias) as tx:
+        condition, keys = tx.dialect.among("id", sorted(event.pk for event in events))
+        tx.execute(
+            f"""SELECT id FROM webhooks_app_event WHERE {condition}
+            AND (body IS NOT NULL OR outbox_id IS NOT NULL) ORDER BY id {tx.dialect.share_row}""",
+            keys,
+        )
+        held = {row[0] for row in tx.rows()}
+    return [event for event in events if event.pk in held]
 
 
 def _bodies(alias: str, events: Sequence[Event]) -> dict[int, bytes | None]:

@@ -145,10 +145,11 @@ def _write(tx: Tx, steps: Steps, job: Job, portion: Portion) -> Written:
     done, skipped = written.done, written.skipped
     if written.stop:
         finish(tx, held, Job.State.FAILED, done=done, skipped=skipped, error=written.stop)
-    elif portion.is_last:
+    elif portion.is_last and written.rest is None:
         finish(tx, held, Job.State.SUCCEEDED, done=done, skipped=skipped)
     else:
-        move_on(tx, held, cursor=portion.reached, done=done, skipped=skipped)
+        rest = timedelta(seconds=written.rest or 0.0)
+        move_on(tx, held, cursor=portion.reached, done=done, skipped=skipped, rest=rest)
     return written
 
 

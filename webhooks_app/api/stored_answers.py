@@ -1,21 +1,30 @@
-"""What is kept of an answer for those who repeat the request, and how it becomes an answer again."""
+"""What is kept of an answer for those who repeat the request, and how it becomes an answer again.
+
+A reply may hold the payload it answers, so only the attempt keeps it: what forgets it there, forgets it.
+"""
 
 import json
 from collections.abc import Mapping
 from copy import copy
 from typing import Any, Final
+from uuid import UUID
 
 from django.http import HttpRequest, QueryDict
 from django.urls import get_script_prefix, resolve, reverse
 from rest_framework.response import Response
 
+from .. import conf
+from ..core.ids import parse_id
+from ..models import Attempt as AttemptRow
 from ..models import IdempotencyRecord
 from .operations import Operation
 from .problems import MEDIA_TYPE
 from .rendering import ApiRenderer
+from .serializers.attempt import Attempt
 
 REPLAYED: Final = "Idempotency-Replayed"
 SECRET_REPLAYED: Final = "secret_replayed"  # noqa: S105 - the name of a member
+REPLY: Final = "reply"
 MAX_STORED: Final = 64 * 1024
 _KEPT_HEADERS: Final = ("Location", "ETag")
 # What can be read again, by the prefix of its id. All other answers are small.
@@ -28,7 +37,7 @@ def stored(response: Response, operation: Operation) -> dict[str, Any]:
     Of an answer above 64 KiB only the place is kept where the same can be read again.
     """
     headers = {name: response[name] for name in _KEPT_HEADERS if name in response}
-    kept = _without_secrets(response.data, operation)
+    kept = _without_reply(_without_secrets(response.data, operation), operation)
     if response.status_code >= 400:
         # Something was done before it failed, so sending the same again will not do it.
         kept = {**kept, "retryable": False}
@@ -44,9 +53,8 @@ def repeated(record: IdempotencyRecord, request: HttpRequest, operation: Operati
     if record.body is None:
         response = _read_again(record, request, operation)
     else:
-        raw = bytes(record.body)
         kind = MEDIA_TYPE if (record.status or 0) >= 400 else None
-        response = Response(json.loads(raw) if raw else None, status=record.status, content_type=kind)
+        response = Response(_kept(record, operation), status=record.status, content_type=kind)
     if response.status_code >= 400:
         response.data["request_id"] = getattr(request, "request_id", "")
     for name, value in {**record.headers, REPLAYED: "true"}.items():
@@ -59,6 +67,25 @@ def _without_secrets(data: Any, operation: Operation) -> Any:
         return data
     shown = {name: value for name, value in data.items() if name not in operation.shown_once}
     return {**shown, SECRET_REPLAYED: False}
+
+
+def _without_reply(data: Any, operation: Operation) -> Any:
+    return {**data, REPLY: None} if _has_reply(data, operation) else data
+
+
+def _has_reply(data: Any, operation: Operation) -> bool:
+    return operation.answer is Attempt and isinstance(data, Mapping) and REPLY in data
+
+
+def _kept(record: IdempotencyRecord, operation: Operation) -> Any:
+    raw = bytes(record.body or b"")
+    data: Any = json.loads(raw) if raw else None
+    if not _has_reply(data, operation):
+        return data
+    number = parse_id("att", str(data["id"]))
+    attempts = AttemptRow.objects.using(conf.current().DATABASE)
+    attempt = None if number is None else attempts.filter(pk=UUID(int=number)).first()
+    return {**data, REPLY: Attempt().get_reply(attempt or AttemptRow())}
 
 
 def _place(data: Any) -> str | None:

@@ -49,7 +49,7 @@ HOLDING = frozenset({TOO_MANY, 503})
 BREATH = 1.0
 
 _END_OF_ERROR: dict[str, State] = {
-    "event_unavailable": EXPIRED,
+    "event_unavailable": DEAD_LETTERED,
     "endpoint_disabled": DEAD_LETTERED,
     "endpoint_deleted": DEAD_LETTERED,
     "payload_too_large": DEAD_LETTERED,

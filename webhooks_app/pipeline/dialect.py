@@ -19,6 +19,7 @@ class Dialect(Protocol):
 
     now_sql: str
     lock_row: str
+    share_row: str
     skip_locked: str
     try_lock: str
     lateral: bool
@@ -64,6 +65,7 @@ class PostgreSQL:
 
     now_sql = "clock_timestamp()"
     lock_row = "FOR NO KEY UPDATE"
+    share_row = "FOR SHARE"
     skip_locked = "SKIP LOCKED"
     try_lock = "FOR UPDATE SKIP LOCKED"
     lateral = True
@@ -128,6 +130,7 @@ class SQLite:
 
     now_sql = "NULL"
     lock_row = ""
+    share_row = ""
     skip_locked = ""
     try_lock = ""
     lateral = False

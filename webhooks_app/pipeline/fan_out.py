@@ -13,7 +13,7 @@ from itertools import chain
 from . import clock
 from .dispatch import MAX_EVENTS, Entry, mark_dispatched, read_entry, set_aside
 from .index import Item, read_known, read_unfanned
-from .locks import try_lock
+from .locks import fan_out_lock, try_lock
 from .plan import Plan, in_turn, plan
 from .poison import blame, passes, sift
 from .spread import spread
@@ -79,7 +79,7 @@ def fan_out_own(alias: str) -> Batch:
 
 
 def _fan_out_own(tx: Tx) -> Batch:
-    now = try_lock(tx, f"fan_out:{OWN_EVENTS}")
+    now = try_lock(tx, fan_out_lock(OWN_EVENTS))
     if now is None:
         return Batch(locked=False)
     items = read_unfanned(tx, MAX_EVENTS)
@@ -133,7 +133,7 @@ def _batch(alias: str, outbox_alias: str, *, only: int | None = None) -> Batch:
 
 
 def _fan_out(tx: Tx, outbox_alias: str, only: int | None) -> Batch:
-    now = try_lock(tx, f"fan_out:{outbox_alias}")
+    now = try_lock(tx, fan_out_lock(outbox_alias))
     if now is None:
         return Batch(locked=False)
     turn = _read(tx, outbox_alias, only)

@@ -1,8 +1,10 @@
 """The row of a job in a batch's transaction: held by its claim, moved on together with what was done."""
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from . import clock
 from .transactions import Tx
@@ -42,13 +44,20 @@ def hold(tx: Tx, job_id: int, *, claimed_until: datetime, cursor: int) -> Held:
     return Held(job_id, row[0], row[1], row[2], bool(row[3]), clock.read(row[4]))
 
 
-def move_on(tx: Tx, held: Held, *, cursor: int, done: int, skipped: int) -> None:
-    """Note how far the job is and when it got there, and let whoever comes next have it."""
+def move_on(
+    tx: Tx, held: Held, *, cursor: int, done: int, skipped: int, rest: timedelta = timedelta()
+) -> None:
+    """Note how far the job is and when it got there, and let whoever comes next have it, after its rest."""
     tx.execute(
         """UPDATE webhooks_app_job SET cursor = %s, done = %s, skipped = %s, claimed_until = %s
         WHERE id = %s""",
-        [cursor, held.done + done, held.skipped + skipped, tx.dialect.time(held.now), held.id],
+        [cursor, held.done + done, held.skipped + skipped, tx.dialect.time(held.now + rest), held.id],
     )
+
+
+def note(tx: Tx, job_id: int, params: Mapping[str, Any]) -> None:
+    """Store what a job goes by from here on, as JSON; its row is locked."""
+    tx.execute("UPDATE webhooks_app_job SET params = %s WHERE id = %s", [json.dumps(params), job_id])
 
 
 def finish(tx: Tx, held: Held, state: str, *, done: int, skipped: int, error: str = "") -> None:

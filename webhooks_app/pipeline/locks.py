@@ -7,6 +7,11 @@ from . import clock
 from .transactions import Tx
 
 
+def fan_out_lock(outbox_alias: str) -> str:
+    """Return the name of the row that the fan-out of an outbox database holds."""
+    return f"fan_out:{outbox_alias}"
+
+
 def try_lock(tx: Tx, name: str) -> datetime | None:
     """Lock the row `name` until the transaction ends; return the time, None when somebody else has it."""
     for _ in range(2):
@@ -23,6 +28,12 @@ def try_lock(tx: Tx, name: str) -> datetime | None:
             return None
         _create(tx.cursor, name)
     return None
+
+
+def wait_for(tx: Tx, *, name: str) -> None:
+    """Return when whoever held the row `name` has ended; it stays locked until this transaction ends."""
+    _create(tx.cursor, name)  # waits, too, for whoever is just making it
+    tx.execute(f"SELECT 1 FROM webhooks_app_pipelinelock WHERE name = %s {tx.dialect.lock_row}", [name])
 
 
 def next_positions(cursor: Any, count: int) -> int:

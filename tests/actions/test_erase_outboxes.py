@@ -15,7 +15,7 @@ from webhooks_app.actions.erase import erasable, erase
 from webhooks_app.actions.erase_progress import MAX_ERROR, Progress
 from webhooks_app.core.states import DEAD_LETTERED, DELIVERED
 from webhooks_app.models import Attempt, Event, Job, OutboxEntry
-from webhooks_app.pipeline import fan_out, inline
+from webhooks_app.pipeline import clock, fan_out, inline
 
 pytestmark = pytest.mark.django_db
 
@@ -121,6 +121,29 @@ def test_what_is_recorded_after_the_job_was_made_is_new():
     assert set(OutboxEntry.objects.values_list("event_id", flat=True)) == {new.public_id, "new"}
     assert Event.objects.get(body__isnull=False).replay_of == new.pk
     assert not Event.objects.filter(pk__in=[old.pk, original.pk], outbox_id__isnull=False).exists()
+
+
+def test_a_copy_whose_original_was_pruned_meanwhile_is_as_old_as_that():
+    original = personal(identity_id="ann")
+    job = erase(OPERATOR, identity_id="ann")
+    copy = copy_of(original)
+    Event.objects.filter(pk=copy.pk).update(recorded_at=timezone.now() + timedelta(seconds=1))
+    original.delete()
+    OutboxEntry.objects.all().delete()
+    finished(job)
+    assert canaries() == 0
+
+
+@both
+def test_what_a_database_recorded_whose_clock_is_ahead_was_there_before(network, monkeypatch):
+    network(OUTBOX_DATABASES=["default", "second"])
+    ahead = {"default": timedelta(), "second": timedelta(minutes=5)}
+    monkeypatch.setattr(clock, "db_now", lambda alias: timezone.now() + ahead[alias])
+    waiting_entry(using="second", recorded_at=timezone.now() + timedelta(minutes=4))
+    job = erase(OPERATOR, identity_id="ann")
+    ahead["second"] = timedelta()
+    finished(job)
+    assert not OutboxEntry.objects.using("second").exists()
 
 
 def test_the_moment_of_a_job_of_an_earlier_version_is_that_of_its_creation():

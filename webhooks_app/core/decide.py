@@ -7,9 +7,10 @@
   policy's ``window``, ``window_exceeded`` when only a Retry-After leads past it, and ``expired`` when the
   next attempt would not start before the event's ``expires_at``, the end of its replay window or of the
   policy's ``time_to_live``. That is decided now, not when the attempt comes due: nothing can change it, and
-  the consumer's list of dead deliveries is right at once. The error stays the one that was seen;
-  ``event_unavailable`` is for bodies that are gone. What holding (a breaker, a limit, a backlog) has used up
-  is found by ``end_before_attempt`` when the attempt would leave.
+  the consumer's list of dead deliveries is right at once. The error stays the one that was seen. A body
+  that is gone is ``event_unavailable`` and, like all that makes an attempt impossible, ``dead_lettered``;
+  it was erased, for what is too late ends before its body is looked for. What holding (a breaker, a limit,
+  a backlog) has used up is found by ``end_before_attempt`` when the attempt would leave.
 - A ``manual`` attempt or a ``probe`` that fails changes neither state nor schedule, whatever the answer was:
   it was asked for beside them. One that succeeds delivers. A probe that could not be sent because there is
   nothing to send any more ends its delivery all the same.

@@ -327,6 +327,22 @@ def test_a_probe_with_nothing_to_send_ends_its_delivery(error: str, state: str) 
     assert after(AttemptResult(error=error), trigger="probe", state="exhausted").state == "exhausted"
 
 
+@pytest.mark.parametrize("trigger", ["schedule", "probe"])
+@pytest.mark.parametrize(
+    ("ahead", "error", "state"),
+    [
+        (1, "event_unavailable", "dead_lettered"),
+        (0, "event_unavailable", "expired"),
+        (0, "payload_too_large", "dead_lettered"),
+    ],
+)
+def test_a_body_that_the_retention_took_is_expired_and_one_that_was_erased_is_not(
+    ahead: int, error: str, state: str, trigger: str
+) -> None:
+    until = NOW + timedelta(seconds=ahead)
+    assert after(AttemptResult(error=error), trigger=trigger, replay_until=until).state == state
+
+
 def test_a_manual_attempt_counts_for_the_endpoint() -> None:
     assert after(reply(410), trigger="manual").disable == "gone"
     assert after(reply(429, retry_after="60"), trigger="manual").hold_until == NOW + timedelta(seconds=60)

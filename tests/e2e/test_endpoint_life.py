@@ -70,7 +70,7 @@ def test_vanished_events_end_once_and_hold_up_nobody(stage):
     ended = stage.rows(
         "SELECT state, last_error, count(*) FROM webhooks_app_delivery GROUP BY 1, 2 ORDER BY 1"
     )
-    assert ended == [("delivered", "", 3), ("expired", "event_unavailable", 2)]
+    assert ended == [("dead_lettered", "event_unavailable", 2), ("delivered", "", 3)]
     assert worker.text().count("event_unavailable") == 2, "operators see one warning each"
     state = stage.rows("SELECT enabled, consecutive_failures FROM webhooks_app_endpointstate")
     assert state == [(True, 0)]

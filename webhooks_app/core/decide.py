@@ -7,10 +7,10 @@
   policy's ``window``, ``window_exceeded`` when only a Retry-After leads past it, and ``expired`` when the
   next attempt would not start before the event's ``expires_at``, the end of its replay window or of the
   policy's ``time_to_live``. That is decided now, not when the attempt comes due: nothing can change it, and
-  the consumer's list of dead deliveries is right at once. The error stays the one that was seen. A body
-  that is gone is ``event_unavailable`` and, like all that makes an attempt impossible, ``dead_lettered``;
-  it was erased, for what is too late ends before its body is looked for. What holding (a breaker, a limit,
-  a backlog) has used up is found by ``end_before_attempt`` when the attempt would leave.
+  the consumer's list of dead deliveries is right at once. The error stays the one that was seen.
+  ``event_unavailable`` is for bodies that are gone: ``dead_lettered``, like all that makes an attempt
+  impossible, or ``expired`` when the end of the replay window took it. What holding (a breaker, a limit, a
+  backlog) has used up is found by ``end_before_attempt`` when the attempt would leave.
 - A ``manual`` attempt or a ``probe`` that fails changes neither state nor schedule, whatever the answer was:
   it was asked for beside them. One that succeeds delivers. A probe that could not be sent because there is
   nothing to send any more ends its delivery all the same.
@@ -165,12 +165,19 @@ def _course(
     if facts.trigger == "test":
         return _Course(EXHAUSTED, "failed", None, facts.step, facts.deferrals)
     if facts.trigger == "probe" and facts.state == PENDING and result.error in _END_OF_ERROR:
-        return _dead(facts, _END_OF_ERROR[result.error])
+        return _dead(facts, _final(facts, result, now))
     if facts.trigger != "schedule":
         return _Course(facts.state, "failed", None, facts.step, facts.deferrals)
     if judged is Verdict.PERMANENT:
-        return _dead(facts, _END_OF_ERROR.get(result.error, FAILED_PERMANENT))
+        return _dead(facts, _final(facts, result, now))
     return _retry(policy, facts, now=now, wait=next_wait(policy, facts.step, jitter), asked=asked)
+
+
+def _final(facts: Facts, result: AttemptResult, now: datetime) -> State:
+    is_over = facts.replay_until is not None and now >= facts.replay_until
+    if result.error == "event_unavailable" and is_over:
+        return EXPIRED
+    return _END_OF_ERROR.get(result.error, FAILED_PERMANENT)
 
 
 def _retry(

@@ -382,7 +382,7 @@ def test_a_probe_that_says_nothing_of_the_receiver_is_not_repeated_at_once(
     assert breaker_of(endpoint) != "closed"
     assert state_of(endpoint).consecutive_failures == 30
     states = sorted(set(Delivery.objects.values_list("state", flat=True)))
-    assert states == (["expired", "pending"] if what == "event" else ["pending"])
+    assert states == (["dead_lettered", "pending"] if what == "event" else ["pending"])
     clock.advance(seconds=61)
     run_path()
     assert Attempt.objects.count() > PROBES[policy]

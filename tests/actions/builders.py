@@ -89,13 +89,20 @@ def leased(until: datetime | None = None) -> dict[str, Any]:
     return {"lease_token": new_token(), "lease_until": until or timezone.now() + timedelta(seconds=30)}
 
 
+# A lock on a row names no database; but whoever waits for it holds locks on tables of its own. Other test
+# processes share the server.
+_BLOCKED = """SELECT 1 FROM pg_locks AS waiting JOIN pg_locks AS held ON held.pid = waiting.pid
+WHERE NOT waiting.granted
+AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+
+
 def wait_for_a_blocked_session() -> None:
     """Return when another session of this database waits for a lock (PostgreSQL)."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         with connection.cursor() as cursor:
             # Not pg_stat_activity, of which a transaction sees the same snapshot again and again.
-            cursor.execute("SELECT 1 FROM pg_locks WHERE NOT granted")
+            cursor.execute(_BLOCKED)
             if cursor.fetchone():
                 return
         time.sleep(0.01)

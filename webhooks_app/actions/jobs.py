@@ -78,7 +78,7 @@ def begin(
     kind: Job.Kind,
     *,
     endpoint: Endpoint | None,
-    total: int,
+    total: int | None,
     params: Mapping[str, Any],
     action: str,
     target: str | None = None,
@@ -88,7 +88,7 @@ def begin(
 
     Args:
         endpoint: the job is about; None: about whatever the actor can see.
-        total: as counted, at most MAX_TOTAL.
+        total: as counted, at most MAX_TOTAL; None where counting would keep others waiting.
         params: as JSON; what the worker goes by.
         action: of the audit, `webhook.recovery_begun`.
         target: of the audit, the id of a tenant; None: the endpoint, or else the job.

@@ -5,15 +5,15 @@ from typing import Any
 
 from .. import conf
 from ..core.ssrf import Target
-from ..core.states import PENDING
 from ..exceptions import Conflict
-from ..models import Delivery, Endpoint, EndpointState
+from ..models import Endpoint, EndpointState
 from ..pipeline import doorbell
 from . import audit
 from .actor import Actor
 from .enable import URL_CHANGED, switch_on
-from .ending import unleased
+from .ending import open_rows
 from .endpoint_changes import FRESH_HEALTH, renew
+from .hasten import hasten
 from .locking import locked
 
 # The operator's choice in URL_CHANGE: nothing leaves for a new URL before a test has reached it.
@@ -32,7 +32,7 @@ def retarget(
         Conflict: `deliveries_pending`, when there are some and it shall not.
     """
     alias = conf.current().DATABASE
-    waiting = Delivery.objects.using(alias).filter(endpoint=endpoint, state=PENDING).exists()
+    waiting = bool(open_rows(alias, endpoint.pk).values_list("pk")[:1])
     if waiting and not keep:
         raise Conflict(
             "deliveries to the present URL are still open",
@@ -42,29 +42,24 @@ def retarget(
     columns = {**FRESH_HEALTH, "latency_ms": None}
     if conf.current().URL_CHANGE == DISABLES:
         columns |= _disabled(actor, endpoint, state, now)
-    else:
-        _hasten(alias, endpoint, now)
     renew(actor, endpoint, state, columns, cause="url_changed", now=now)
     doorbell.ring_on_commit(alias, endpoint_ids=[endpoint.pk])
     return {"old": _host(endpoint.url), "new": target.host, "retargeted": waiting}
 
 
-def confirm(actor: Actor, endpoint: Endpoint, url: str, *, attempt: str, now: datetime) -> bool:
+def confirm(actor: Actor, endpoint: Endpoint, url: str, *, attempt: str) -> None:
     """Enable an endpoint that waits for its new URL to prove itself, when `url`, which has, is that URL.
 
-    Returns:
-        Whether it was enabled by this. Raises NotFound when the endpoint was deleted meanwhile.
+    Raises NotFound when the endpoint was deleted meanwhile.
     """
     alias = conf.current().DATABASE
     waiting = EndpointState.objects.using(alias).filter(enabled=False, disabled_reason=URL_CHANGED)
     if not waiting.filter(pk=endpoint.pk).exists():
-        return False
+        return
     with locked(actor, endpoint) as (fresh, state):
-        confirmed = state.disabled_reason == URL_CHANGED and fresh.url == url
-        if confirmed:
+        if state.disabled_reason == URL_CHANGED and fresh.url == url:
             switch_on(actor, fresh, state, attempt=attempt)
-            _hasten(alias, fresh, now)
-    return confirmed
+            hasten(actor, fresh)
 
 
 def _disabled(actor: Actor, endpoint: Endpoint, state: EndpointState, now: datetime) -> dict[str, Any]:
@@ -72,12 +67,6 @@ def _disabled(actor: Actor, endpoint: Endpoint, state: EndpointState, now: datet
     if state.enabled or state.disabled_reason != URL_CHANGED:
         audit.record(actor, "webhook.disabled", endpoint, details={"reason": URL_CHANGED.value}, now=now)
     return {"enabled": False, "disabled_reason": URL_CHANGED, "disabled_at": state.disabled_at or now}
-
-
-def _hasten(alias: str, endpoint: Endpoint, now: datetime) -> None:
-    """Make open deliveries due: what the old URL refused says nothing of the new one."""
-    rows = Delivery.objects.using(alias).filter(unleased(now), endpoint=endpoint, state=PENDING)
-    rows.filter(due_at__gt=now).update(due_at=now)
 
 
 def _host(url: str) -> str:

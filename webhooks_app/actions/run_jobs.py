@@ -18,6 +18,7 @@ from ..pipeline.spacing import SpacedWakes
 from ..pipeline.transactions import Tx, is_passing, short
 from .bulk_retry import RetrySteps
 from .erase import EraseSteps
+from .hasten import HastenSteps
 from .job_steps import Portion, Steps, Written
 from .jobs import OPEN, forget_labels, unclaimed
 from .recover import RecoverSteps
@@ -32,6 +33,7 @@ STEPS: Mapping[str, Steps] = {
     Job.Kind.RECOVER: RecoverSteps(),
     Job.Kind.BULK_RETRY: RetrySteps(),
     Job.Kind.ERASE: EraseSteps(),
+    Job.Kind.HASTEN: HastenSteps(),
 }
 
 

@@ -51,7 +51,7 @@ def test_send(actor: Actor, endpoint: Endpoint) -> Attempt:
         details = {"attempt": attempt.public_id, "status": attempt.status, "error": attempt.error}
         audit.record(actor, "webhook.tested", fresh, details=details)
     if not attempt.error:
-        confirm(actor, fresh, config.url, attempt=attempt.public_id, now=clock.db_now(alias))
+        confirm(actor, fresh, config.url, attempt=attempt.public_id)
     return attempt
 
 

@@ -14,6 +14,7 @@ from .disable import disable
 from .enable import enable
 from .endpoint_changes import CLOSED_BREAKER, change, renew
 from .faults import Faults
+from .hasten import hasten
 from .locking import Check, locked
 from .retarget import retarget
 from .sensitivity import require_for_events
@@ -70,6 +71,9 @@ def update_endpoint(
         _apply(actor, fresh, state, columns, target=moved, keep=keep)
         if "enabled" in changes:
             fresh = enable(actor, fresh) if changes["enabled"] else disable(actor, fresh)
+        if moved is not None:
+            # What the old URL refused says nothing of the new one.
+            hasten(actor, fresh)
     return fresh
 
 

@@ -12,6 +12,7 @@ class Job(models.Model):
         RECOVER = "recover"
         BULK_RETRY = "bulk_retry"
         ERASE = "erase"
+        HASTEN = "hasten"
 
     class State(models.TextChoices):
         QUEUED = "queued"

@@ -74,9 +74,10 @@ def begin_probes(
         tx.execute(_BEGIN, [*facts, uuid(token), time(until), key])
 
 
+# In the order of the index that finds them: for another one PostgreSQL may walk the whole table by key.
 _STANDING_BACK = """SELECT id FROM webhooks_app_delivery WHERE endpoint_id = %s AND state = 'pending'
 AND priority IN (0, 1, 2, 3) AND due_at > %s AND due_at <= %s AND attempts > step + deferrals
-AND lease_token IS NULL ORDER BY id LIMIT %s"""
+AND lease_token IS NULL ORDER BY due_at, id LIMIT %s"""
 AT_ONCE = 1_000
 
 

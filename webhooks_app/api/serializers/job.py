@@ -26,7 +26,8 @@ class Job(serializers.Serializer):
         help_text="Null for a job of several webhooks, or of none."
     )
     total = serializers.IntegerField(
-        allow_null=True, help_text="Counted when the job was made; null = not yet."
+        allow_null=True,
+        help_text="Counted when the job was made; null = a job that does not count, until it ends.",
     )
     done = serializers.IntegerField()
     skipped = serializers.IntegerField(help_text="Were no longer to be done when their turn came.")

@@ -90,6 +90,33 @@ def test_a_filter_reads_a_stretch_and_no_table(
     assert plans.most_read("webhooks_app_delivery") <= 900
 
 
+SOME = """
+INSERT INTO webhooks_app_delivery (endpoint_id, event_id, state, priority, attempts, step, deferrals, lapses,
+  position, last_error, occurred_at, created_at, finished_at)
+SELECT %s, id, 'delivered', 0, 1, 0, 0, 0, id, '', now(), now(), now()
+FROM webhooks_app_event WHERE {} ORDER BY id
+"""
+
+
+@pytest.mark.parametrize("which", ["id %% 40 = 0", "id %% 20000 < 2000"])
+@pytest.mark.parametrize("path", ["/webhooks/{id}/deliveries", "/deliveries"])
+def test_a_filter_by_type_reads_no_events_but_those_of_the_deliveries(
+    mine: Api, path: str, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether these are few among very many, or old ones all of them."""
+    monkeypatch.setattr(pagination, "LOOKED_AT", 400)
+    endpoint = rows.endpoint()
+    with connection.cursor() as cursor:
+        cursor.execute(FILL, [[rows.endpoint("b").pk]])
+        cursor.execute(SOME.format(which), [endpoint.pk])
+        cursor.execute("ANALYZE webhooks_app_event, webhooks_app_delivery")
+    with explained(analyze=True) as plans:
+        page = mine.get(path.format(id=endpoint.public_id), {"event_type": "no.such"}).json()
+    assert page["data"] == []
+    assert page["next_cursor"]
+    assert plans.most_read("webhooks_app_event") <= 450
+
+
 def plan_of(sql: str) -> str:
     """Return the plan of a statement as if the tables were large."""
     with connection.cursor() as statements:

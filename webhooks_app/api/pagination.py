@@ -16,8 +16,6 @@ Row = TypeVar("Row", bound=Model)
 Key = Sequence[Any]
 # Given the key of the last row seen, the lowest key that the page looks at; None = down to the end.
 Floor = Callable[[Key | None], Key | None]
-# Given that key and the lowest, a condition that holds for the page; each may be None.
-Narrow = Callable[[Key | None, Key | None], Q]
 
 DEFAULT_LIMIT: Final = 25
 MAX_LIMIT: Final = 100
@@ -32,7 +30,6 @@ def page_of(
     cursor: str | None,
     keys: Sequence[str] = ("pk",),
     floor: Floor | None = None,
-    narrow: Narrow | None = None,
 ) -> tuple[list[Row], str | None]:
     """Return one page and the cursor of the next, None after the last.
 
@@ -40,7 +37,6 @@ def page_of(
         rows: what the caller may see, filtered.
         keys: the columns to order by, the highest first; together unique among `rows`.
         floor: where to stop looking.
-        narrow: a filter that reads another table, and has to know what part of it to read.
 
     Raises:
         ValidationError: naming `cursor`, when it is not one that this listing gave out.
@@ -49,10 +45,7 @@ def page_of(
     now = timezone.now()
     last = None if cursor is None else read_cursor(cursor, listing, now)
     lowest = None if floor is None else floor(last)
-    condition = _between(keys, last, lowest)
-    if narrow is not None:
-        condition &= narrow(last, lowest)
-    chosen = rows.filter(condition).order_by(*descending(keys))
+    chosen = rows.filter(_between(keys, last, lowest)).order_by(*descending(keys))
     found = list(chosen[: limit + 1])
     page = found[:limit]
     if len(found) > limit:

@@ -9,7 +9,6 @@ from ...actions.scope import get_delivery, get_endpoint, visible_endpoints
 from ...models import Delivery
 from ..delivery_pages import KEYS, KEYS_AT_ONE, at_many, at_one, of_type, status_of
 from ..operations import Operation
-from ..pagination import Narrow
 from ..serializers import delivery as shapes
 from .base import ApiView
 from .lists import ListView
@@ -24,11 +23,8 @@ class DeliveryList(ListView[Delivery]):
 
     def condition(self) -> Q:
         """Return the filters of the query as one condition."""
-        return super().condition() & status_of(self.given)
-
-    def narrow(self) -> Narrow | None:
-        """Return the filter that reads events too."""
-        return of_type(self.query["event_type"]) if "event_type" in self.query else None
+        condition = super().condition() & status_of(self.given)
+        return condition & of_type(self.query["event_type"]) if "event_type" in self.query else condition
 
 
 class Deliveries(DeliveryList):

@@ -7,7 +7,7 @@ from django.db.models import Model, Q, QuerySet
 from rest_framework.response import Response
 
 from ..cursors import Listing
-from ..pagination import Floor, Narrow, page_of
+from ..pagination import Floor, page_of
 from .base import ApiView
 
 Row = TypeVar("Row", bound=Model)
@@ -42,7 +42,6 @@ class ListView(ApiView, Generic[Row]):
             cursor=self.query.get("cursor"),
             keys=keys or self.keys,
             floor=floor,
-            narrow=self.narrow(),
         )
         return self.answer({"data": found, "next_cursor": following}, **context)
 
@@ -54,10 +53,6 @@ class ListView(ApiView, Generic[Row]):
     def given(self) -> Mapping[str, Any]:
         """The filters that the query names."""
         return {name: value for name, value in self.query.items() if name not in _PAGING}
-
-    def narrow(self) -> Narrow | None:
-        """Return a filter of the query that reads another table."""
-        return None
 
     def condition(self) -> Q:
         """Return the filters of the query as one condition."""

@@ -90,6 +90,19 @@ def test_a_filter_reads_a_stretch_and_no_table(
     assert plans.most_read("webhooks_app_delivery") <= 900
 
 
+@pytest.mark.parametrize("scope", ["tenant:acme", "partner:p"])
+def test_a_key_for_tests_reads_no_live_events(api: Callable[..., Api], scope: str) -> None:
+    test = api(scope, environment="test")
+    with connection.cursor() as cursor:
+        cursor.execute(FILL, [[rows.endpoint().pk]])
+        cursor.execute("UPDATE webhooks_app_event SET partner_id = 'p'")
+        rows.event("acme", partner_id="p", environment="test")
+        cursor.execute("ANALYZE webhooks_app_event")
+    with explained(analyze=True) as plans:
+        assert len(test.get("/events", {"type": "order.paid"}).json()["data"]) == 1
+    assert plans.most_read("webhooks_app_event") <= 1
+
+
 SOME = """
 INSERT INTO webhooks_app_delivery (endpoint_id, event_id, state, priority, attempts, step, deferrals, lapses,
   position, last_error, occurred_at, created_at, finished_at)

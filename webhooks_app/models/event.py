@@ -42,6 +42,17 @@ class Event(models.Model):
                 name="webhooks_event_partner",
                 condition=Q(partner_id__isnull=False),
             ),
+            # For keys that see tests alone; the many live events are not in them and cost nothing here.
+            models.Index(
+                fields=["tenant_id", "occurred_at"],
+                name="webhooks_event_tests",
+                condition=Q(environment="test"),
+            ),
+            models.Index(
+                fields=["partner_id", "occurred_at"],
+                name="webhooks_event_partner_tests",
+                condition=Q(environment="test", partner_id__isnull=False),
+            ),
             models.Index(
                 fields=["id"], name="webhooks_event_unfanned", condition=Q(fanned_out_at__isnull=True)
             ),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.actions.receiving import endpoint, receiver
+from webhooks_app.actions import key_ranges
 from webhooks_app.destinations import https
 from webhooks_app.pipeline import doorbell, pace
 
@@ -44,3 +45,9 @@ def no_live_work() -> Iterator[None]:
     """What one test saw of live work is not the next one's."""
     yield
     pace.reset()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is what there is to do, not what a busy machine can do in half a second."""
+    monkeypatch.setattr(key_ranges, "PATIENCE", 60.0)

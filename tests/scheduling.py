@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 LONG = ("e2e", "wheel", "long")
 # Files whose tests run one after another in one process: they share a dear fixture, or wait for each other.
@@ -20,6 +21,14 @@ class Scheduler(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
         return path if path in TOGETHER else nodeid
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forget what is done: it would be counted again after every further test."""
+        super().mark_test_complete(node, item_index, duration)
+        work = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(work[scope].values()):
+            del work[scope]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,8 +14,16 @@ pytest_plugins = ["tests.dead_rows", "tests.scheduling", "tests.servers", "tests
 network.install()
 
 
+# What a test has that reads or writes the test databases.
+DATABASE = {"db", "transactional_db", "postgres_url", "live_server"}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `pg` on SQLite."""
+    """Mark tests without a database `once`; skip tests marked `pg` on SQLite."""
+    for item in items:
+        if not item.get_closest_marker("django_db") and not DATABASE & set(item.fixturenames):
+            item.add_marker(pytest.mark.once)
     if os.environ.get("TEST_DATABASE_URL", "").startswith("postgres"):
         return
     skip = pytest.mark.skip(reason="needs PostgreSQL: python -m scripts.test PATH, or TEST_DATABASE_URL")

@@ -62,3 +62,11 @@ def test_the_long_are_begun_at_even_distances_and_early():
     mixed = spread(["long"] * 10, ["short"] * 1000)
     places = [place for place, each in enumerate(mixed) if each == "long"]
     assert places == list(range(0, 710, 71))
+
+
+def test_what_uses_no_database_runs_once(request: pytest.FixtureRequest):
+    assert request.node.get_closest_marker("once")
+
+
+def test_what_uses_one_runs_on_each(request: pytest.FixtureRequest, db: None):
+    assert not request.node.get_closest_marker("once")

@@ -53,6 +53,7 @@ def test_a_rate_is_given_as_json(boss: Client) -> None:
     assert made.rate_limit is None
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("changes", "field", "message"),
     [

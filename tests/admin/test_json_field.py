@@ -11,6 +11,8 @@ from tests.admin.pages import fields_of, page_url
 from webhooks_app.admin.json_field import JsonField
 from webhooks_app.models import Endpoint
 
+pytestmark = pytest.mark.once
+
 ADD = "/admin/webhooks_app/endpoint/add/"
 NEW = {"url": "https://new.customer.com/in", "events": "*", "tenant_id": "birch"}
 FIELDS = ("policy_overrides", "identity_ids", "headers", "rate_limit")

@@ -68,6 +68,7 @@ def test_a_repeated_request_acts_once(mine: Api, ids: dict[str, str], call: Call
     assert b"whsec_" not in bytes(IdempotencyRecord.objects.get().body or b"")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("call", ALL, ids=named)
 def test_it_takes_a_permission(api: Callable[..., Api], ids: dict[str, str], call: Call) -> None:
     caller = api(permissions=["other:thing"])
@@ -78,6 +79,7 @@ def test_it_takes_a_permission(api: Callable[..., Api], ids: dict[str, str], cal
     assert rows.snapshot() == before
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("call", ALL, ids=named)
 def test_a_reader_changes_nothing(api: Callable[..., Api], ids: dict[str, str], call: Call) -> None:
     caller = api(permissions=["webhooks:read"])
@@ -86,6 +88,7 @@ def test_a_reader_changes_nothing(api: Callable[..., Api], ids: dict[str, str], 
     assert rows.snapshot() == before
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_other_methods_are_refused(mine: Api, ids: dict[str, str], pattern: str) -> None:
     path = f"/{pattern}".removeprefix("/v1").replace("<str:id>", "x")

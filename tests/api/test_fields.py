@@ -148,6 +148,7 @@ def put(body: Any, path: tuple[Any, ...], value: Any) -> Any:
     return changed
 
 
+@pytest.mark.once
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", BODIES)
 def test_every_wrong_value_of_every_field(mine: Api, name: str) -> None:
@@ -167,6 +168,7 @@ def test_every_wrong_value_of_every_field(mine: Api, name: str) -> None:
     assert rows.snapshot() == before
 
 
+@pytest.mark.once
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", BODIES)
 def test_what_is_required_and_what_is_unknown(mine: Api, name: str) -> None:
@@ -208,6 +210,7 @@ def test_a_thousand_faults_are_not_all_listed(mine: Api) -> None:
     assert len(response.json()["errors"]) == 100
 
 
+@pytest.mark.once
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/webhooks/{id}/pause", "/webhooks/{id}/resume", "/webhooks/{id}/test"])
 @pytest.mark.parametrize("body", [[], "x", 5, {"a": 1}])

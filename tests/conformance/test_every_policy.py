@@ -23,7 +23,7 @@ from webhooks_app.core.policies import PRESETS
 from webhooks_app.destinations import https
 from webhooks_app.models import EndpointState
 
-pytestmark = pytest.mark.parametrize("policy", PRESETS)
+pytestmark = [pytest.mark.parametrize("policy", PRESETS), pytest.mark.once]
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "signature_vectors.json"
 KNOWN = [each for each in json.loads(VECTORS.read_text("utf-8"))["vectors"] if each["kind"] == "retry-after"]

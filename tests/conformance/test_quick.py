@@ -22,6 +22,8 @@ from tests.conformance.walking import (
 )
 from tests.net.servers import reply
 
+pytestmark = pytest.mark.once
+
 RETRIED = {408, 429, *range(500, 600)}
 
 

@@ -15,6 +15,8 @@ from webhooks_app.actions.actor import operator
 from webhooks_app.actions.api_keys import create_api_key
 from webhooks_app.models import Endpoint
 
+pytestmark = pytest.mark.once
+
 Emit = Callable[..., str]
 IMAGE, BREAKOUT = "<img src=x onerror=alert(1)>", '"><script>alert(2)</script>'
 

@@ -13,6 +13,8 @@ from tests.pipeline.conftest import Clock
 from webhooks_app.models import Delivery, Endpoint, EndpointState
 from webhooks_app.pipeline import inline
 
+pytestmark = pytest.mark.once
+
 Emit = Callable[..., str]
 SCHEDULE = (27, 33)
 DAY = 86_400

@@ -14,6 +14,8 @@ from tests.pipeline.conftest import Clock
 from webhooks_app.models import Delivery, Endpoint, EndpointState, Event
 from webhooks_app.pipeline import inline
 
+pytestmark = pytest.mark.once
+
 Emit = Callable[..., str]
 
 

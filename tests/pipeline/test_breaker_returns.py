@@ -52,6 +52,7 @@ class Limited:
         return OK
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("headers", [{}, {"retry_after": "1"}], ids=["429", "retry-after"])
 @EVERY
 def test_our_own_backlog_does_not_open_it_again(

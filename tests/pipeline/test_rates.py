@@ -73,6 +73,7 @@ def test_a_full_bucket_lets_a_burst_go_and_no_more(frozen: Callable[..., None]):
     assert held.later == {endpoint.pk: pytest.approx(0.5, abs=1e-5)}
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(("per_second", "burst"), [(1, 1), (0.3, 2), (7, 7), (100 / 3, 10)])
 def test_over_hours_neither_more_nor_less_than_the_rate(
     per_second: float, burst: float, frozen: Callable[..., None]
@@ -105,6 +106,7 @@ def wait_of(endpoint: Endpoint) -> float:
     return later[endpoint.pk]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("every", [0.1, 0.7, 3.0, 11.0, 40.0])
 def test_asking_too_early_or_too_late_gains_nothing(every: float, frozen: Callable[..., None]):
     """Up to two hours of leases at the wrong moments: fractions of tokens are kept, and none is made up."""
@@ -242,6 +244,7 @@ def test_what_a_failing_chain_did_not_send_gives_its_tokens_back(
     assert EndpointState.objects.get().tokens == pytest.approx(9)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("burst", [1, 3])
 def test_a_backlog_of_live_events_does_not_starve_retries(burst: int, frozen: Callable[..., None]):
     """F6: each priority has its share of the tokens, however few there are at a time."""

@@ -24,8 +24,11 @@ NO_TESTS = 5  # pytest's exit code when it collected none
 # How the reason of a skip begins when something is not installed; the optional fails nothing.
 REQUIRED, OPTIONAL = "not run: ", "not run, optional: "
 WORKERS = str(min(3, (os.cpu_count() or 1) + 1))
+# Compiled code is kept whatever the shell says: hundreds of processes import the same.
+UNWANTED = "PYTHONDONTWRITEBYTECODE"
 # One hash seed for all test processes of a run, another for the next run.
 HASHING = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(random.randrange(1, 2**32)))}
+SQLITE_MARKS = "not pg and not e2e and not chaos and not wheel and not once"
 SQLITE_TESTS = (
     "tests/actions",
     "tests/admin",
@@ -39,6 +42,8 @@ SQLITE_TESTS = (
     "tests/test_emit*.py",
     "tests/test_events*.py",
 )
+# What must be up before the SQLite part begins; it does not wait for RabbitMQ's seconds.
+FOR_SQLITE = ("redis-server",)
 SERVERS: dict[str, tuple[str, Callable[[], Server]]] = {
     "postgresql": ("TEST_DATABASE_URL", lambda: Postgres(durable=False)),
     "redis-server": ("TEST_REDIS_URL", Redis),
@@ -69,6 +74,7 @@ def pytest(arguments: Sequence[str], environment: Mapping[str, str], out: IO[byt
     """Run pytest and return its exit code; `out` takes what it prints."""
     command = [sys.executable, "-m", "pytest", *arguments]
     variables = {**os.environ, **environment}
+    variables.pop(UNWANTED, None)
     return subprocess.run(command, cwd=ROOT, env=variables, stdout=out, stderr=out, check=False).returncode
 
 
@@ -77,19 +83,29 @@ def sqlite_paths() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for name in SQLITE_TESTS for path in ROOT.glob(name))
 
 
-def run_all(environment: Mapping[str, str]) -> list[int]:
-    """Run everything on PostgreSQL and, in one process beside it, the SQLite part; return the exit codes."""
-    marks = ["-q", "-m", "not pg and not e2e and not chaos and not wheel"]
-    with tempfile.TemporaryFile() as out, ThreadPoolExecutor() as pool:
-        without = {**environment, "TEST_DATABASE_URL": ""}
-        on_sqlite = pool.submit(pytest, [*marks, *sqlite_paths()], without, out)
-        print("== all tests on PostgreSQL ==", flush=True)
-        on_postgres = pytest(["-q", "-n", WORKERS, "--dist", "loadgroup"], environment)
+def run_all(names: Sequence[str], variables: Mapping[str, str]) -> list[int]:
+    """Run everything on PostgreSQL and, in one process beside it, the SQLite part; return the exit codes.
+
+    `names` are the servers that there are, `variables` what every test process is told.
+    """
+    first, others = [n for n in names if n in FOR_SQLITE], [n for n in names if n not in FOR_SQLITE]
+    with tempfile.TemporaryFile() as out, ThreadPoolExecutor() as pool, servers(first) as urls:
+        without = {**variables, **urls, "TEST_DATABASE_URL": ""}
+        on_sqlite = pool.submit(pytest, ["-q", "-m", SQLITE_MARKS, *sqlite_paths()], without, out)
+        with servers(others) as more:
+            print("== all tests on PostgreSQL ==", flush=True)
+            parallel = ["-q", "-n", WORKERS, "--dist", "loadgroup"]
+            codes = [pytest(parallel, {**variables, **urls, **more}), on_sqlite.result()]
         print("== the tests that hold on SQLite too ==", flush=True)
-        codes = [on_postgres, on_sqlite.result()]
         out.seek(0)
         print(out.read().decode(errors="replace"), flush=True)
     return codes
+
+
+def run_some(arguments: Sequence[str], names: Sequence[str], variables: Mapping[str, str]) -> list[int]:
+    """Run pytest once, on PostgreSQL; return its exit code."""
+    with servers(names) as urls:
+        return [pytest(arguments, {**variables, **urls})]
 
 
 def report(not_run: Sequence[str], codes: Sequence[int]) -> int:
@@ -111,10 +127,11 @@ def main(arguments: Sequence[str]) -> int:
     # One run of a few tests needs the database only; fixtures start the other servers on demand.
     wanted = list(SERVERS)[:1] if arguments else list(SERVERS)
     lacking = absent(wanted)
-    with tempfile.TemporaryDirectory() as folder, servers([w for w in wanted if w not in lacking]) as urls:
+    present = [name for name in wanted if name not in lacking]
+    with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "not-run"
-        environment = {**HASHING, **urls, "WEBHOOKS_NOT_RUN": str(notes)}
-        codes = [pytest(arguments, environment)] if arguments else run_all(environment)
+        variables = {**HASHING, "WEBHOOKS_NOT_RUN": str(notes)}
+        codes = run_some(arguments, present, variables) if arguments else run_all(present, variables)
         skipped = set(notes.read_text().splitlines()) if notes.exists() else set()
     without = [f"tests that need {PACKAGES[package]} (package {package})" for package in lacking]
     return report([*without, *sorted(skipped)], codes)

@@ -14,6 +14,7 @@ from webhooks_app.models import Delivery, Endpoint
 from webhooks_app.net.transport import Request
 from webhooks_app.pipeline.work import Lease
 
+from .copies import copies
 from .driving import waiting
 from .factories import EndpointFactory, emit_for
 from .receiver import OK, Answer, headers_of
@@ -48,20 +49,18 @@ def crowd(endpoint: Endpoint, lane: str, count: int) -> None:
     """Write rows that are due in a lane behind all there is, quicker than events could be fanned out."""
     last = Delivery.objects.order_by("-position").values_list("position", flat=True).first() or 0
     now = timezone.now()
-    Delivery.objects.bulk_create(
-        Delivery(
-            endpoint=endpoint,
-            event_id=-last - n,
-            priority=Delivery.Priority.ORDERED,
-            due_at=now - timedelta(hours=1),
-            position=last + n,
-            lane=lane,
-            occurred_at=now,
-            created_at=now,
-            started_at=now,
-        )
-        for n in range(1, count + 1)
+    first = Delivery.objects.create(
+        endpoint=endpoint,
+        event_id=-last - 1,
+        priority=Delivery.Priority.ORDERED,
+        due_at=now - timedelta(hours=1),
+        position=last + 1,
+        lane=lane,
+        occurred_at=now,
+        created_at=now,
+        started_at=now,
     )
+    copies(first, count - 1, event_id="event_id - n", position="position + n")
 
 
 def check_lanes() -> None:

@@ -107,7 +107,6 @@ def test_a_failing_owner_blocks_itself_alone(receiver: Receiver, clock: Clock):
     check_books()
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("window", [1, 4, 100])
 def test_ten_thousand_rows_behind_a_blocked_head_hide_nobody(window: int, receiver: Receiver):
     endpoint = ordered("subject", state__window=window)

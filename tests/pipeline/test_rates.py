@@ -18,6 +18,7 @@ from webhooks_app.pipeline import inline
 from webhooks_app.pipeline.gates import share
 from webhooks_app.pipeline.rates import host_of
 
+from .copies import copies
 from .driving import check_books, claim, committed, in_threads, insist, send, waiting
 from .factories import EndpointFactory, emit_for
 from .ordered import ids_of, units_of
@@ -37,10 +38,11 @@ def backlog(endpoint: Endpoint, count: int, **values: Any) -> None:
     last = Delivery.objects.order_by("-position").values_list("position", flat=True).first() or 0
     now = timezone.now() - timedelta(seconds=1)
     times = dict.fromkeys(("due_at", "occurred_at", "created_at", "started_at"), now)
-    Delivery.objects.bulk_create(
-        Delivery(endpoint=endpoint, event_id=-last - n, position=last + n, **{**times, **values})
-        for n in range(1, count + 1)
-    )
+    if count:
+        first = Delivery.objects.create(
+            endpoint=endpoint, event_id=-last - 1, position=last + 1, **{**times, **values}
+        )
+        copies(first, count - 1, event_id="event_id - n", position="position + n")
 
 
 def take(endpoint: Endpoint) -> int:

@@ -116,13 +116,11 @@ def test_beside_live_work_a_slice_is_one_batch_and_rests(job, looks, monkeypatch
         baton = after.baton
         assert after.wait == pytest.approx(QUEUEING * 0.03)
         seconds[0] += after.wait
-    # Half of what the slice before took, rests apart: one batch each.
-    assert len(asked) == 4
-    assert max(asked) < 0.03
-    assert not looks
-    seconds[0] += 1
+    # However long it has waited in the queue: one that waits behind live work is not to hold it up.
+    seconds[0] += 5
     assert run_slice(baton) is not None
-    assert len(asked) > 10, "after a long wait in the queue it works longer"
+    assert asked == [0.0] * 5
+    assert not looks
     assert run_slice(baton) is None
 
 

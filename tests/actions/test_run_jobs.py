@@ -20,8 +20,8 @@ from webhooks_app.actions.run_jobs import run_jobs, take_turn
 from webhooks_app.actions.scope import get_job
 from webhooks_app.core.states import EXHAUSTED, PENDING
 from webhooks_app.exceptions import Conflict, NotFound, PermissionDenied
-from webhooks_app.models import AuditEntry, Delivery, Endpoint, Job
-from webhooks_app.pipeline import doorbell
+from webhooks_app.models import AuditEntry, Delivery, Endpoint, EndpointState, Job
+from webhooks_app.pipeline import announce, clock, doorbell
 from webhooks_app.pipeline.hints import Hints
 from webhooks_app.pipeline.pace import LONGEST_REST, pace
 
@@ -126,7 +126,7 @@ def test_owners_take_turns_whoever_has_more_jobs(monkeypatch):
     monkeypatch.setattr(
         run_jobs_module,
         "_batch",
-        lambda alias, job, wakes: (order.append(job.tenant_id), batch(alias, job, wakes)),
+        lambda alias, turn, wakes: (order.append(turn.job.tenant_id), batch(alias, turn, wakes)),
     )
     rows = [endpoint_with_dead(5, "big") for _ in range(3)] + [endpoint_with_dead(5, "small")]
     for row in rows:
@@ -170,6 +170,56 @@ def test_batches_rest_beside_live_work_and_only_then(monkeypatch):
     run_jobs(rest=rests.append)
     assert rests
     assert all(0 < each <= LONGEST_REST for each in rests)
+
+
+@pytest.fixture
+def woken(monkeypatch) -> list[set[int]]:
+    """Return whom was woken, a set for each time."""
+    woken: list[set[int]] = []
+    monkeypatch.setattr(announce, "wake", lambda ids, **_: woken.append(set(ids)))
+    return woken
+
+
+def batches_at(job: Job, monkeypatch, *moments: float) -> Job:
+    """Do a batch at each of these seconds, as so many slices of one batch."""
+    began = timezone.now().replace(microsecond=0)
+    for seconds in moments:
+        now = began + timedelta(seconds=seconds)
+        monkeypatch.setattr(clock, "db_now", lambda alias, now=now: now)
+        monkeypatch.setattr(clock, "read", lambda value, now=now: now)
+        assert take_turn("default", job.pk)
+    job.refresh_from_db()
+    return job
+
+
+def test_batches_of_slices_of_their_own_wake_the_endpoint_twice_a_second(monkeypatch, woken):
+    row = endpoint_with_dead(30)
+    job = batches_at(recovery(row), monkeypatch, 0.0, 0.1, 0.4, 0.6, 0.7, 1.1)
+    assert (job.state, job.done) == ("running", 18)
+    assert woken == [{row.pk}] * 3
+
+
+@pytest.mark.parametrize("end", ["succeeded", "cancelled", "failed"])
+def test_a_wake_that_a_batch_owes_comes_with_the_end_of_the_job(end, monkeypatch, woken):
+    row = endpoint_with_dead(6)
+    job = batches_at(recovery(row), monkeypatch, 0.0)
+    del woken[:]
+    if end == "cancelled":
+        Job.objects.update(cancel_requested_at=timezone.now())
+    elif end == "failed":
+        EndpointState.objects.update(enabled=False)
+    job = batches_at(job, monkeypatch, 0.1)
+    assert job.state == end
+    assert woken == [{row.pk}]
+
+
+def test_a_wake_that_a_batch_owes_comes_with_the_cancelling(rung, django_capture_on_commit_callbacks):
+    row = endpoint_with_dead(6)
+    job = one_batch(recovery(row))
+    del rung[:]
+    with django_capture_on_commit_callbacks(execute=True):
+        assert cancel_job(OPERATOR, job).state == "cancelled"
+    assert [set(hints.endpoint_ids) for hints in rung] == [{row.pk}]
 
 
 def test_a_fault_of_ours_fails_the_job_and_not_the_others(monkeypatch):

@@ -61,10 +61,14 @@ def run_slice(baton: int | None) -> Following | None:
 
 
 def _share(baton: int | None, taken: int, *, now: float) -> float:
-    """Return how many seconds the slice may last: half of the time from the beginning of the one before."""
+    """Return how many seconds the slice may last: half of the time from the beginning of the one before.
+
+    Beside live work it is one batch, however long it has waited behind that.
+    """
+    if pace().is_beside_live(now):
+        return 0.0
     since = 0.0 if baton is None else (taken - baton) / 2_000
-    least = 0.0 if pace().is_beside_live(now) else SLICE
-    return min(LONGEST, max(least, since))
+    return min(LONGEST, max(SLICE, since))
 
 
 def _handed_on(alias: str, taken: int, wait: float) -> Following | None:

@@ -30,7 +30,8 @@ class Written:
     """What a batch did: rows done and skipped, endpoints to wake, deliveries that ended.
 
     `stop`: the error with which the job fails here. `rest`: seconds after which it goes on, even though the
-    batch was the last; None when there is nothing to wait for. `at`: when.
+    batch was the last; None when there is nothing to wait for. `is_over`: the job ended with this
+    batch. `at`: when.
     """
 
     done: int = 0
@@ -39,6 +40,7 @@ class Written:
     stop: str = ""
     rest: float | None = None
     ended: Sequence[Ended] = ()
+    is_over: bool = False
     at: datetime | None = None
 
 

@@ -44,6 +44,9 @@ def cancel_job(actor: Actor, job: Job) -> Job:
         if ended or rows.update(cancel_requested_at=now):
             audit.record(actor, "job.cancelled", fresh, now=now)
         fresh.refresh_from_db(using=alias)
+        if ended and fresh.endpoint_id is not None:
+            # Its last batches may owe a wake, which would have come with its end.
+            doorbell.ring_on_commit(alias, endpoint_ids=[fresh.endpoint_id])
     if fresh.state not in (*OPEN, Job.State.CANCELLED):
         raise Conflict("the job has ended", code="job_ended", fix="Only open jobs can be cancelled.")
     return fresh

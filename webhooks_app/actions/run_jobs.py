@@ -3,10 +3,11 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import InterfaceError, InternalError, OperationalError
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 
 from .. import conf
@@ -14,7 +15,7 @@ from ..models import Job
 from ..pipeline import announce, clock
 from ..pipeline.job_rows import ClaimLostError, finish, hold, move_on
 from ..pipeline.pace import QUEUEING, pace
-from ..pipeline.spacing import SpacedWakes
+from ..pipeline.spacing import SpacedWakes, is_next_wake
 from ..pipeline.transactions import Tx, is_passing, short
 from .bulk_retry import RetrySteps
 from .erase import EraseSteps
@@ -77,8 +78,7 @@ def run_jobs(
 
 def _turns(alias: str) -> list[int]:
     """Return the oldest free job of each owner, first whose last turn is longest ago."""
-    free = Job.objects.using(alias).filter(unclaimed(clock.db_now(alias)), state__in=OPEN)
-    rows = free.order_by("pk").values_list("tenant_id", "partner_id", "claimed_until", "pk")[:AT_ONCE]
+    rows = _free(alias).order_by("pk").values_list("tenant_id", "partner_id", "claimed_until", "pk")[:AT_ONCE]
     first: dict[tuple[str | None, str | None], tuple[float, int]] = {}
     for tenant_id, partner_id, claimed_until, pk in rows:
         # A free job was claimed until it got as far as it is.
@@ -89,7 +89,11 @@ def _turns(alias: str) -> list[int]:
 
 def is_left(alias: str) -> bool:
     """Return whether there are open jobs that nobody is working on."""
-    return bool(_turns(alias))
+    return _free(alias).exists()
+
+
+def _free(alias: str) -> QuerySet[Job]:
+    return Job.objects.using(alias).filter(unclaimed(clock.db_now(alias)), state__in=OPEN)
 
 
 def take_turn(alias: str, job_id: int, wakes: SpacedWakes | None = None) -> bool:
@@ -98,11 +102,12 @@ def take_turn(alias: str, job_id: int, wakes: SpacedWakes | None = None) -> bool
     Args:
         wakes: of the batches before, where more are to follow; whoever gives it settles it.
     """
-    job = _claimed(alias, job_id)
-    if job is None:
+    turn = _claimed(alias, job_id)
+    if turn is None:
         return False
+    job = turn.job
     try:
-        _batch(alias, job, wakes or SpacedWakes())
+        _batch(alias, turn, wakes or SpacedWakes())
     except ClaimLostError:
         logger.info("job %s was taken over or ended", job.public_id)
     except Exception as error:  # whatever it is must not stop the other jobs
@@ -114,25 +119,47 @@ def take_turn(alias: str, job_id: int, wakes: SpacedWakes | None = None) -> bool
     return True
 
 
-def _claimed(alias: str, job_id: int) -> Job | None:
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A job that this worker has claimed, and when its last batch was; None: it has had none."""
+
+    job: Job
+    last: datetime | None
+
+
+def _claimed(alias: str, job_id: int) -> _Turn | None:
     now = clock.db_now(alias)
-    rows = Job.objects.using(alias).filter(pk=job_id)
-    claimed = rows.filter(unclaimed(now), state__in=OPEN).update(
-        state=Job.State.RUNNING,
-        claimed_until=now + timedelta(seconds=CLAIM),
-        started_at=Coalesce(F("started_at"), now),
+    rows = Job.objects.using(alias).filter(unclaimed(now), pk=job_id, state__in=OPEN)
+    job = rows.first()
+    if job is None:
+        return None
+    until = now + timedelta(seconds=CLAIM)
+    # Whoever has done a batch meanwhile has left another moment.
+    claimed = rows.filter(claimed_until=job.claimed_until).update(
+        state=Job.State.RUNNING, claimed_until=until, started_at=Coalesce(F("started_at"), now)
     )
-    return rows.first() if claimed else None
+    last, job.claimed_until = job.claimed_until, until
+    return _Turn(job, last) if claimed else None
 
 
-def _batch(alias: str, job: Job, wakes: SpacedWakes) -> None:
+def _batch(alias: str, turn: _Turn, wakes: SpacedWakes) -> None:
+    job = turn.job
     steps = STEPS[job.kind]
     # A cancelled job need not look for more.
     portion = Portion((), job.cursor, is_last=False) if job.cancel_requested_at else steps.look(alias, job)
     written = short(alias, lambda tx: _write(tx, steps, job, portion), durable=False)
-    wakes.add(written.wake | {each.endpoint_id for each in written.ended})
+    wakes.add(_to_wake(turn, written) | {each.endpoint_id for each in written.ended})
     if written.at is not None:
         announce.ended(written.ended, written.at)
+
+
+def _to_wake(turn: _Turn, written: Written) -> set[int]:
+    """Return whom to wake. A slice may be one batch only: what spaces wakes has to outlive it."""
+    job = turn.job
+    if job.endpoint_id is None:
+        return written.wake
+    is_due = written.is_over or is_next_wake(turn.last, written.at)
+    return {job.endpoint_id} if is_due and job.done + written.done else set()
 
 
 def _write(tx: Tx, steps: Steps, job: Job, portion: Portion) -> Written:
@@ -141,14 +168,14 @@ def _write(tx: Tx, steps: Steps, job: Job, portion: Portion) -> Written:
     held = hold(tx, job.pk, claimed_until=job.claimed_until, cursor=job.cursor)
     if held.is_cancelled:
         finish(tx, held, Job.State.CANCELLED, done=0, skipped=0)
-        return Written()
+        return Written(is_over=True)
     written = steps.write(tx, job, portion, held.now)
     written.at = held.now
     done, skipped = written.done, written.skipped
-    if written.stop:
-        finish(tx, held, Job.State.FAILED, done=done, skipped=skipped, error=written.stop)
-    elif portion.is_last and written.rest is None:
-        finish(tx, held, Job.State.SUCCEEDED, done=done, skipped=skipped)
+    written.is_over = bool(written.stop) or (portion.is_last and written.rest is None)
+    if written.is_over:
+        state = Job.State.FAILED if written.stop else Job.State.SUCCEEDED
+        finish(tx, held, state, done=done, skipped=skipped, error=written.stop)
     else:
         rest = timedelta(seconds=written.rest or 0.0)
         move_on(tx, held, cursor=portion.reached, done=done, skipped=skipped, rest=rest)

@@ -2,10 +2,16 @@
 
 import time
 from collections.abc import Iterable
+from datetime import datetime
 
 from . import announce
 
 GAP = 0.5
+
+
+def is_next_wake(last: datetime | None, now: datetime | None) -> bool:
+    """Whether one of two wakes a second lies between two moments; None: there was none, or is none yet."""
+    return last is None or now is None or last.timestamp() // GAP != now.timestamp() // GAP
 
 
 class SpacedWakes:

@@ -148,6 +148,18 @@ def test_a_stretch_without_any_gives_an_empty_page_that_goes_on(monkeypatch):
     assert all_pages(row) == [oldest.pk]
 
 
+@pytest.mark.parametrize(("mine", "others"), [("live", "test"), ("test", "live")])
+def test_events_of_the_other_environment_are_not_walked(mine, others, monkeypatch):
+    monkeypatch.setattr(missed_module, "STRETCH", 2)
+    monkeypatch.setattr(missed_module, "STRETCHES", 1)
+    row = old_endpoint(environment=mine)
+    event = make_event(environment=mine, age=9 * HOUR)
+    for hours in range(1, 5):
+        make_event(environment=others, age=hours * HOUR)
+    page = missed(OPERATOR, row)
+    assert ([each.event.pk for each in page.rows], page.cursor) == ([event.pk], None)
+
+
 def test_a_search_of_the_platform_ends_behind_its_window(monkeypatch):
     monkeypatch.setattr(missed_module, "STRETCH", 2)
     row = old_endpoint(tenant_id=None)

@@ -156,7 +156,8 @@ class _Search:
         self._window = window
         self._all = eligible.owned()
         if endpoint.scope != "platform":
-            self._all = self._all.filter(self._within())
+            # A tenant's events of the other environment are none of its business, their number included.
+            self._all = self._all.filter(self._within(), environment=endpoint.environment)
         self._lacking = lacking(eligible.wanted(), endpoint, window, states=DEAD)
 
     def page(self, place: _Place | None, limit: int) -> tuple[list[Event], _Place | None]:

@@ -201,7 +201,8 @@ def test_no_body_is_forgotten() -> None:
         for kind, media in operation.get("requestBody", {}).get("content", {}).items()
         if kind == "application/json"
     }
-    assert used == set(BODIES)
+    # The empty body of the verbs below has no fields.
+    assert used - {"Nothing"} == set(BODIES)
 
 
 @pytest.mark.django_db

@@ -17,6 +17,7 @@ from .parsing import MEDIA_TYPE as JSON
 from .problems import MEDIA_TYPE
 from .serializers.problem import Problem
 from .stored_answers import REPLAYED
+from .strict import Strict
 
 TAGS: Final = {
     "Events": "Facts of the host's business, and how they enter the sender.",
@@ -118,6 +119,13 @@ class OperationSchema(AutoSchema):
         if isinstance(found, dict) and found.pop("x-spec-enum-id", None):
             inner = {name: found.pop(name) for name in ("enum", "type") if name in found}
             return {"allOf": [inner], **found}
+        return found
+
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> Any:
+        """Say what is true of a body as a whole, such as that unknown members are refused."""
+        found = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
+        if isinstance(serializer, Strict) and direction == "request":
+            found.update(serializer.keywords)
         return found
 
     def _is_conditional_read(self) -> bool:

@@ -123,11 +123,13 @@ class Object(serializers.JSONField):
 class Strict(serializers.Serializer):
     """A JSON object whose every member is declared.
 
-    `hints` says for a field that exists elsewhere why it is refused here.
+    `hints` says for a field that exists elsewhere why it is refused here; `keywords` are JSON Schema's, with
+    which the document tells of the object as a whole.
     """
 
     default_error_messages: ClassVar = {"invalid": "Must be a JSON object."}
     hints: ClassVar[Mapping[str, str]] = {}
+    keywords: ClassVar[Mapping[str, Any]] = {"additionalProperties": False}
 
     def to_internal_value(self, data: Any) -> Any:
         """Return the validated values, or refuse with every fault."""

@@ -4,18 +4,30 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from ..strict import Choice, Moment, Object, Strict, Text
-from .event import ENVIRONMENTS
+from .event import ENVIRONMENTS, TypeText
 
 # Core specification, "Attribute Naming Convention"; and `data` is no attribute.
-_NAME: Final = re.compile(r"(?!data)[a-z0-9]{1,100}")
+_NAME: Final = re.compile("(?!data)[a-z0-9]{1,100}")
 # "Type System": control characters are not allowed in strings.
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROLS: Final = r"\x00-\x1f\x7f-\x9f"
+_CONTROL: Final = re.compile(f"[{_CONTROLS}]")
 # RFC 3986: what may stand in a URI-reference.
 _REFERENCE: Final = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 _JSON: Final = re.compile(r"application/(?:[a-z0-9.-]+\+)?json\s*(?:;.*)?", re.I)
+
+
+@extend_schema_field({"type": "string", "pattern": f"^[^{_CONTROLS}]+$"})
+class Attribute(Text):
+    """A string of CloudEvents; the event checks it."""
+
+
+@extend_schema_field({"type": "string", "pattern": f"^{_REFERENCE.pattern}$"})
+class Reference(Text):
+    """A URI-reference; the event checks it."""
 
 
 class CloudEvent(Strict):
@@ -26,25 +38,46 @@ class CloudEvent(Strict):
     """
 
     hints: ClassVar = {"data_base64": "Binary data cannot be sent on; write a JSON object as data."}
+    keywords: ClassVar = {
+        "patternProperties": {f"^{_NAME.pattern}$": {}},
+        "additionalProperties": {"type": "null"},
+    }
     specversion = Choice(choices=["1.0"], help_text="`1.0`.")
-    id = Text(
+    id = Attribute(
         max_length=1024, help_text="With `source` it says which event this is: a second one is ignored."
     )
-    source = Text(
+    source = Reference(
         max_length=2048, help_text="A URI-reference; a part of the event's identity, and itself not kept."
     )
-    type = Text(max_length=128, help_text="Words joined by full stops, such as `order.paid`.")
-    subject = Text(max_length=256, required=False, help_text="What the event is about.")
-    time = Moment(required=False, help_text="At most 1 hour ahead, and within the retention; default: now.")
-    datacontenttype = Text(max_length=256, required=False, help_text="`application/json`.")
-    dataschema = Text(max_length=2048, required=False, help_text="Taken, and not kept.")
-    data = Object(required=False, help_text="Sent as it is; default: an empty object.")
-    tenantid = Text(max_length=128, required=False, help_text="Default: the key's own tenant.")
-    identityid = Text(max_length=128, required=False, help_text="A finer label that webhooks may filter on.")
-    ownerkind = Text(max_length=64, required=False, help_text="With `ownerid`: whose sequence numbers it.")
-    ownerid = Text(max_length=128, required=False, help_text="Goes with `ownerkind`.")
-    environment = Choice(choices=ENVIRONMENTS, required=False, help_text="Default: the key's.")
-    expirytime = Moment(required=False, help_text="No attempt starts after it.")
+    type = TypeText(max_length=128, help_text="Words joined by full stops, such as `order.paid`.")
+    subject = Attribute(max_length=256, required=False, allow_null=True, help_text="What the event is about.")
+    time = Moment(
+        required=False,
+        allow_null=True,
+        help_text="At most 1 hour ahead, and within the retention; default: now.",
+    )
+    datacontenttype = Attribute(
+        max_length=256, required=False, allow_null=True, help_text="`application/json`."
+    )
+    dataschema = Attribute(max_length=2048, required=False, allow_null=True, help_text="Taken, and not kept.")
+    data = Object(required=False, allow_null=True, help_text="Sent as it is; default: an empty object.")
+    tenantid = Attribute(
+        max_length=128, required=False, allow_null=True, help_text="Default: the key's own tenant."
+    )
+    identityid = Attribute(
+        max_length=128,
+        required=False,
+        allow_null=True,
+        help_text="A finer label that webhooks may filter on.",
+    )
+    ownerkind = Attribute(
+        max_length=64, required=False, allow_null=True, help_text="With `ownerid`: whose sequence numbers it."
+    )
+    ownerid = Attribute(max_length=128, required=False, allow_null=True, help_text="Goes with `ownerkind`.")
+    environment = Choice(
+        choices=ENVIRONMENTS, required=False, allow_null=True, help_text="Default: the key's."
+    )
+    expirytime = Moment(required=False, allow_null=True, help_text="No attempt starts after it.")
 
     def to_internal_value(self, data: Any) -> Any:
         """Return the values; an attribute that is null is one that is absent (JSON format, section 2.2)."""

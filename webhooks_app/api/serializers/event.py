@@ -7,6 +7,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from ...core.matching import EVENT_TYPE
 from ...models import Event as EventRow
 from ..strict import Choice, Moment, Object, Strict, Text
 from .page import Page, PageQuery
@@ -22,10 +23,15 @@ class OwnerInput(Strict):
     id = Text(max_length=128, help_text="Such as `42`.")
 
 
+@extend_schema_field({"type": "string", "pattern": f"^{EVENT_TYPE.pattern}$"})
+class TypeText(Text):
+    """The type of a new event; what records it checks it."""
+
+
 class EventCreate(Strict):
     """A fact to tell the webhooks that want it."""
 
-    type = Text(max_length=128, help_text="Words joined by full stops, such as `order.paid`.")
+    type = TypeText(max_length=128, help_text="Words joined by full stops, such as `order.paid`.")
     data = Object(help_text="Sent as it is, integers of any size included.")
     tenant_id = Text(max_length=128, required=False, help_text="Default: the key's own tenant.")
     identity_id = Text(max_length=128, required=False, help_text="A finer label that webhooks may filter on.")

@@ -5,13 +5,13 @@ from rest_framework import serializers
 from ...actions.endpoint_fields import MAX_ID
 from ...core.matching import EVENT_TYPE
 from ..strict import Choice, Strict, Text
-from .event import ENVIRONMENTS
+from .event import ENVIRONMENTS, TypeText
 
 
 class MatchRequest(Strict):
     """An event that is not recorded."""
 
-    type = Text(max_length=128, help_text="Words joined by full stops, such as `order.paid`.")
+    type = TypeText(max_length=128, help_text="Words joined by full stops, such as `order.paid`.")
     tenant_id = Text(max_length=MAX_ID, required=False, help_text="Default: the key's own tenant.")
     identity_id = Text(max_length=MAX_ID, required=False, help_text="A finer label.")
     environment = Choice(choices=ENVIRONMENTS, required=False, help_text="Default: the key's.")

@@ -14,7 +14,7 @@ from ...actions.endpoint_fields import (
     METHODS,
 )
 from ...core.headers import MAX_HEADERS, MAX_NAME, MAX_VALUE
-from ...core.matching import MAX_PATTERN_LENGTH, MAX_PATTERNS
+from ...core.matching import EVENT_TYPE, MAX_PATTERN_LENGTH, MAX_PATTERNS
 from ...core.overrides import MAX_IN_FLIGHT
 from ...models import Endpoint, EndpointState
 from ..strict import Choice, Flag, Moment, Strict, Text, Whole
@@ -37,6 +37,11 @@ class SecretText(Text):
     """A webhook's secret; the action checks it, so that no answer ever holds a part of it."""
 
 
+@extend_schema_field({"type": "string", "pattern": rf"^(?:\*|{EVENT_TYPE.pattern}(?:\.\*)?)$"})
+class PatternText(Text):
+    """What a webhook asks for; the action checks it."""
+
+
 class HeaderInput(Strict):
     """A custom header of every request."""
 
@@ -52,7 +57,7 @@ class WebhookInput(Strict):
 
     url = Text(max_length=MAX_URL, help_text="An https URL.")
     events = serializers.ListField(
-        child=Text(max_length=MAX_PATTERN_LENGTH),
+        child=PatternText(max_length=MAX_PATTERN_LENGTH),
         max_length=MAX_PATTERNS,
         help_text='`["*"]`, event types, or prefixes such as `order.*`; `[]` receives nothing.',
     )
@@ -116,6 +121,7 @@ class WebhookUpdate(WebhookInput):
         "secret": "Use rotate-secret.",
         "paused": "Use pause and resume.",
     }
+    keywords: ClassVar = {"additionalProperties": False, "minProperties": 1}
     enabled = Flag(required=False, help_text="Enabling also forgets past failures.")
     retarget_pending = Flag(required=False, help_text="Send open deliveries to the new URL.")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from tests.api import rows
 from webhooks_app.api.schema import document
@@ -46,8 +47,8 @@ ALL = list(calls())
 
 def ids_of(endpoint: Endpoint) -> dict[str, str]:
     """Return an id for every noun of the paths; of objects of the endpoint's tenant."""
-    about = rows.event(endpoint.tenant_id)
-    delivery = rows.delivery(endpoint, about)
+    about = rows.event(endpoint.tenant_id, occurred_at=timezone.now())
+    delivery = rows.delivery(endpoint, about, attempts=1)
     return {
         "webhooks": endpoint.public_id,
         "events": about.public_id,

@@ -34,7 +34,7 @@ def event_type(
     Args:
         name: as given to `emit`, such as `order.paid`.
         permission: for sensitive types: what API keys need to register a webhook for it, to move such a
-            webhook to another URL, and to have it replayed.
+            webhook to another URL, to have it replayed, and to read it.
         description: for the people who write receivers.
         example: data of such an event, as JSON can say it.
 

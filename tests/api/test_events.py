@@ -5,12 +5,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from tests.api import rows
 from tests.api.client import Api, errors
+from webhooks_app import emit
 from webhooks_app.core.ids import tenant_event_id
-from webhooks_app.models import Event, OutboxEntry
+from webhooks_app.models import Event, OutboxEntry, Partner, Tenant
+from webhooks_app.pipeline import inline
 
 pytestmark = pytest.mark.django_db
 
@@ -197,6 +200,20 @@ def test_an_indexed_event(mine: Api) -> None:
 def test_an_event_whose_body_is_gone(mine: Api) -> None:
     event = rows.event(body=None, outbox_alias="default", outbox_id=77)
     assert mine.get(f"/events/{event.public_id}").json()["data"] is None
+
+
+def test_an_event_stays_that_of_the_partner_of_its_time(api: Callable[..., Api]) -> None:
+    """Also where the outbox still has it, whose rows say nothing of partners."""
+    for name in ("p", "q"):
+        Partner.objects.get_or_create(id=name)
+    tenant = Tenant.objects.create(id="moving", partner_id="p")
+    with transaction.atomic():
+        ref = emit("order.paid", {"n": 1}, tenant="moving")
+    inline.fan_out()
+    Tenant.objects.filter(pk=tenant.pk).update(partner_id="q")
+    then, now = (api(f"partner:{each}") for each in ("p", "q"))
+    assert then.get(f"/events/{ref.id}").json()["partner_id"] == "p"
+    assert now.get(f"/events/{ref.id}").json()["code"] == "event_not_found"
 
 
 @pytest.mark.parametrize("event_id", ["evt_x", "%00", "a%00b", "%ed%a0%80", "x" * 65, "ä", "a b"])

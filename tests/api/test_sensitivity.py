@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
 from tests.api import rows
 from tests.api.client import Api
-from webhooks_app import event_type, event_types
+from webhooks_app import emit, event_type, event_types
 from webhooks_app.actions.actor import PERMISSIONS
 from webhooks_app.actions.run_jobs import run_jobs
 from webhooks_app.models import Delivery, Endpoint, Event
@@ -48,6 +49,12 @@ def denied(api: Api, method: str, path: str, body: Any) -> list[str]:
     return required
 
 
+def kept(kind: str) -> Event:
+    """An event of just now that has its body."""
+    moment = timezone.now()
+    return rows.event(type=kind, occurred_at=moment, recorded_at=moment, body=b"{}")
+
+
 @pytest.mark.parametrize(
     ("events", "required"),
     [
@@ -76,10 +83,16 @@ def test_faults_come_first(mine: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"events": ["*"]}, {"url": OTHER}, {"events": ["message.*"], "url": OTHER}]
+    ("before", "change"),
+    [
+        (["order.paid"], {"events": ["*"]}),
+        (["message.received"], {"url": OTHER}),
+        (["order.paid"], {"events": ["message.*"], "url": OTHER}),
+        # What waits there would go to the new URL.
+        (["message.received"], {"events": ["order.paid"], "url": OTHER}),
+    ],
 )
-def test_changes_that_take_it(mine: Api, change: Any) -> None:
-    before = ["order.paid"] if "events" in change else ["message.received"]
+def test_changes_that_take_it(mine: Api, before: list[str], change: Any) -> None:
     path = f"/webhooks/{rows.endpoint(events=before).public_id}"
     assert "messages:read" in denied(mine, "PATCH", path, {**change, "description": "x"})
 
@@ -88,7 +101,6 @@ def test_changes_that_take_it(mine: Api, change: Any) -> None:
     "change",
     [
         {"events": ["order.paid"]},
-        {"events": ["order.paid"], "url": OTHER},
         {"events": ["message.received"]},
         {"url": URL.replace("/in", "/in")},
         {"description": "x", "enabled": False},
@@ -98,6 +110,48 @@ def test_changes_that_do_not(mine: Api, change: Any) -> None:
     """Less is always allowed, and so is what is there already."""
     endpoint = rows.endpoint(events=["message.received"])
     assert mine.patch(f"/webhooks/{endpoint.public_id}", change).status_code == 200
+
+
+def test_a_new_url_takes_that_of_what_waits_whatever_the_events_are_now(mine: Api, reader: Api) -> None:
+    endpoint = rows.endpoint(events=["order.paid"])
+    rows.delivery(endpoint, kept("message.received"))
+    rows.delivery(endpoint, kept("message.quarantined"), state="exhausted")
+    path, change = f"/webhooks/{endpoint.public_id}", {"url": OTHER, "retarget_pending": True}
+    assert denied(mine, "PATCH", path, change) == ["messages:read"]
+    assert reader.patch(path, change).status_code == 200
+
+
+def test_reading_what_one_says_takes_that_of_its_type(mine: Api, reader: Api) -> None:
+    message, plain = kept("message.received"), kept("order.paid")
+    Event.objects.update(body=b'{"data":{"n":1}}')
+    path = f"/events/{message.public_id}"
+    assert denied(mine, "GET", path, None) == ["messages:read"]
+    assert reader.get(path).json()["data"] == {"n": 1}
+    assert mine.get(f"/events/{plain.public_id}").json()["data"] == {"n": 1}
+    assert len(mine.get("/events").json()["data"]) == 2
+
+
+def test_reading_one_that_is_yet_to_be_fanned_out_takes_it_too(mine: Api, reader: Api) -> None:
+    with transaction.atomic():
+        ref = emit("message.received", {"n": 1}, tenant="a")
+    Event.objects.all().delete()
+    assert denied(mine, "GET", f"/events/{ref.id}", None) == ["messages:read"]
+    assert reader.get(f"/events/{ref.id}").json()["data"] == {"n": 1}
+
+
+def test_a_reply_is_shown_to_whoever_may_read_what_it_may_repeat(mine: Api, reader: Api) -> None:
+    endpoint = rows.endpoint()
+    shown = {"headers": [{"name": "a", "value": "b"}], "body": "echo"}
+    made = {"reply_headers": [["a", "b"]], "reply_body": b"echo"}
+    attempts = {
+        kind: rows.attempt(endpoint, event_type=kind, **made) for kind in ("order.paid", "message.received")
+    }
+    expected: dict[str, Any] = {"order.paid": shown, "message.received": None}
+    for kind, attempt in attempts.items():
+        assert mine.get(f"/attempts/{attempt.public_id}").json()["reply"] == expected[kind]
+        assert reader.get(f"/attempts/{attempt.public_id}").json()["reply"] == shown
+    listed = mine.get(f"/webhooks/{endpoint.public_id}/attempts").json()["data"]
+    assert {each["event_type"]: each["reply"] for each in listed} == expected
 
 
 def test_queueing_the_past_takes_it(mine: Api, reader: Api) -> None:
@@ -110,12 +164,6 @@ def test_queueing_the_past_takes_it(mine: Api, reader: Api) -> None:
         assert reader.post(f"{path}/{verb}", body).status_code == 202
     there = {"since": SINCE, "to": endpoint.public_id}
     assert denied(mine, "POST", f"/webhooks/{plain.public_id}/replay", there) == ["messages:read"]
-
-
-def kept(kind: str) -> Event:
-    """An event of just now that has its body."""
-    moment = timezone.now()
-    return rows.event(type=kind, occurred_at=moment, recorded_at=moment, body=b"{}")
 
 
 def test_sending_one_again_takes_that_of_its_type(

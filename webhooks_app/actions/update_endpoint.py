@@ -17,7 +17,7 @@ from .faults import Faults
 from .hasten import hasten
 from .locking import Check, locked
 from .retarget import retarget
-from .sensitivity import require_for_events
+from .sensitivity import require_for_events, withheld_waiting
 
 POLICY = frozenset({"policy", "policy_overrides"})
 COLUMNS = frozenset({*endpoint_fields.PLAIN, *POLICY, "headers"})
@@ -53,21 +53,24 @@ def update_endpoint(
         InvalidRequest: naming every field that is refused; also when there is none.
         Conflict: `deliveries_pending`, for a new URL while deliveries are open.
         NotFound: deleted, or not the actor's.
-        PermissionDenied: without `webhooks:manage`; for new events or a new URL, without what sensitive
-            event types take besides.
+        PermissionDenied: without `webhooks:manage`; for new events, without what sensitive event types take
+            besides; for a new URL, also without what the present events and the open deliveries take.
     """
     require(actor, WEBHOOKS_MANAGE)
     faults = Faults()
     _check_names(changes, faults)
     # The look-up of the host may take seconds, so it comes before the locks.
     target = faults.check(check_endpoint_url, changes["url"]) if "url" in changes else None
+    # So does this; what has left the events since is judged by them, as they were.
+    sent = {*endpoint.events, *withheld_waiting(actor, endpoint)} if target is not None else set()
     with locked(actor, endpoint, check) as (fresh, state):
         columns = endpoint_fields.columns(changes, fresh, faults)
         faults.finish()
         columns = {name: value for name, value in columns.items() if value != getattr(fresh, name)}
         moved, keep = _moved(fresh, changes, target), bool(changes.get("retarget_pending"))
         if "events" in columns or moved is not None:
-            require_for_events(actor, columns.get("events", fresh.events))
+            moving = {*sent, *fresh.events} if moved is not None else set()
+            require_for_events(actor, {*moving, *columns.get("events", ())})
         _apply(actor, fresh, state, columns, target=moved, keep=keep)
         if "enabled" in changes:
             fresh = enable(actor, fresh) if changes["enabled"] else disable(actor, fresh)

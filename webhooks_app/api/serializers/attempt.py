@@ -54,7 +54,9 @@ class Attempt(serializers.Serializer):
     http_status = serializers.IntegerField(allow_null=True)
     duration_ms = serializers.IntegerField()
     url = serializers.CharField(help_text="Without its query.")
-    reply = serializers.SerializerMethodField(help_text="What came back.")
+    reply = serializers.SerializerMethodField(
+        help_text="What came back; null where the caller lacks the permission for the event's type."
+    )
     next_attempt_at = Moment(allow_null=True)
     created_at = Moment()
 
@@ -71,9 +73,11 @@ class Attempt(serializers.Serializer):
         """Return the error code."""
         return attempt.error or None
 
-    @extend_schema_field(Reply)
-    def get_reply(self, attempt: AttemptRow) -> dict[str, Any]:
-        """Return the reply as text."""
+    @extend_schema_field(Reply(allow_null=True))
+    def get_reply(self, attempt: AttemptRow) -> dict[str, Any] | None:
+        """Return the reply as text; a receiver may repeat what it got."""
+        if attempt.event_type in self.context.get("withheld", ()):
+            return None
         body = bytes(attempt.reply_body).decode(errors="replace").replace("\0", "")
         headers = [{"name": name, "value": value} for name, value in attempt.reply_headers]
         return {"headers": headers, "body": body}

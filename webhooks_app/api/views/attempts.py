@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from ... import conf
 from ...actions.actor import WEBHOOKS_READ
 from ...actions.scope import get_attempt, get_endpoint
+from ...actions.sensitivity import withheld
 from ...models import Attempt
 from ..operations import Operation
 from ..pagination import look_at_most
@@ -41,7 +42,7 @@ class OneAttempt(ApiView):
 
     def get(self, request: Request, id: str) -> Response:
         """Read."""
-        return self.answer(get_attempt(self.actor, id))
+        return self.answer(get_attempt(self.actor, id), withheld=withheld(self.actor))
 
 
 class WebhookAttempts(ListView[Attempt]):
@@ -67,7 +68,8 @@ class WebhookAttempts(ListView[Attempt]):
             made_within(self.given), endpoint=endpoint
         )
         floor = look_at_most(made, self.keys) if self.given else None
-        return self.page(made.select_related("delivery"), floor=floor, webhook_id=endpoint.public_id)
+        rows = made.select_related("delivery")
+        return self.page(rows, floor=floor, webhook_id=endpoint.public_id, withheld=withheld(self.actor))
 
 
 def made_within(given: Mapping[str, Any]) -> Q:

@@ -116,7 +116,7 @@ def test_staff_reads_with_djangos_permission() -> None:
 
 def test_staff_without_djangos_permissions_may_nothing() -> None:
     response = Api(client=signed_in()).get("/webhooks")
-    assert response.json()["details"] == {"required": ["webhooks:read"]}
+    assert response.json()["details"] == {"required": ["webhooks_app.view_endpoint"]}
 
 
 def test_an_unsafe_method_needs_the_csrf_token() -> None:

@@ -14,19 +14,16 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from .. import conf
-from ..actions.actor import EVENTS_WRITE, WEBHOOKS_MANAGE, WEBHOOKS_READ, Actor
+from ..actions.actor import Actor, operator, require
 from ..actions.api_keys import authenticate
+from ..exceptions import PermissionDenied
+from .operations import Operation
 from .problems import CsrfFailed
 
+APP: Final = "webhooks_app"
 REALM: Final = 'Bearer realm="webhooks"'
 # RFC 6750, section 3: a request without credentials is told no error.
 INVALID_TOKEN: Final = f'{REALM}, error="invalid_token"'
-# Being staff only opens the admin's door; what a person may do is said by Django's model permissions.
-STAFF_PERMISSIONS: Final = {
-    EVENTS_WRITE: "webhooks_app.add_event",
-    WEBHOOKS_READ: "webhooks_app.view_endpoint",
-    WEBHOOKS_MANAGE: "webhooks_app.change_endpoint",
-}
 
 Identified = tuple[Any, Actor]
 
@@ -51,6 +48,10 @@ class _Authentication(BaseAuthentication):
     def identify(self, request: HttpRequest) -> Identified | None:
         """Return user and actor, without the request's id."""
         raise NotImplementedError
+
+    def authorize(self, user: Any, actor: Actor, operation: Operation) -> None:
+        """Raise PermissionDenied unless the caller may do this."""
+        require(actor, operation.permission)
 
 
 class ResolverAuthentication(_Authentication):
@@ -91,13 +92,22 @@ class StaffAuthentication(_Authentication):
     """Django's session of an active staff member; CSRF as everywhere in Django."""
 
     def identify(self, request: HttpRequest) -> Identified | None:
-        """Return the staff member as an operator with the permissions that Django's grant."""
+        """Return the staff member as an operator; what they may do, `authorize` asks Django."""
         user = getattr(request, "user", None)
         if user is None or not (user.is_active and user.is_staff):
             return None
         _enforce_csrf(request)
-        granted = frozenset(ours for ours, theirs in STAFF_PERMISSIONS.items() if user.has_perm(theirs))
-        return user, Actor("staff", str(user.pk), permissions=granted)
+        return user, operator("staff", str(user.pk))
+
+    def authorize(self, user: Any, actor: Actor, operation: Operation) -> None:
+        """Raise PermissionDenied unless Django lets the person do this in the admin too."""
+        missing = [f"{APP}.{name}" for name in operation.of_staff if not _holds(user, name)]
+        if missing:
+            raise PermissionDenied(
+                f"this needs Django's permission {' and '.join(missing)}",
+                required=missing,
+                fix="Ask for every permission named in `details.required`, or use an API key.",
+            )
 
 
 AUTHENTICATION: Final = (ResolverAuthentication, KeyAuthentication, StaffAuthentication)
@@ -147,6 +157,12 @@ class ResolverScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped
     def get_security_definition(self, auto_schema: Any) -> list[dict[str, Any]]:
         """Return nothing."""
         return []
+
+
+def _holds(user: Any, permission: str) -> bool:
+    """Whether the user has one of Django's permissions; as in the admin, changing includes viewing."""
+    includes = {permission, permission.replace("view_", "change_", 1)}
+    return any(user.has_perm(f"{APP}.{each}") for each in includes)
 
 
 def _bearer(request: HttpRequest) -> str | None:

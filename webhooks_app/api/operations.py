@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from rest_framework.serializers import Serializer
 
+from ..actions.actor import EVENTS_WRITE, WEBHOOKS_MANAGE, WEBHOOKS_READ
 from .parsing import MEDIA_TYPE
 from .strict import Strict
 
@@ -18,6 +19,12 @@ _ALWAYS = (
     "unavailable",
 )
 _WITH_BODY = ("length_required", "payload_too_large", "unsupported_media_type")
+# Being staff only opens the admin's door; what a person may do is said by Django's model permissions.
+_STAFF = {
+    EVENTS_WRITE: ("add_event",),
+    WEBHOOKS_READ: ("view_endpoint",),
+    WEBHOOKS_MANAGE: ("change_endpoint",),
+}
 _POST = ("invalid_idempotency_key", "idempotency_conflict", "request_in_progress")
 
 
@@ -31,6 +38,8 @@ class Operation:
 
     ``id``           OpenAPI's operationId
     ``permission``   what the caller must hold
+    ``staff``        what a session of the staff must hold instead, all of it: Django's model permissions,
+                     those that the admin asks for; by default what `permission` stands for
     ``body``         serializer of the request's JSON object; None = the method has no body
     ``query``        serializer of the query parameters; None = it has none
     ``answer``       serializer of the answer to a success; None = no content
@@ -58,6 +67,12 @@ class Operation:
     etag: bool = False
     costly: bool = False
     shown_once: frozenset[str] = frozenset()
+    staff: tuple[str, ...] = ()
+
+    @property
+    def of_staff(self) -> tuple[str, ...]:
+        """Django's permissions that a session of the staff needs."""
+        return self.staff or _STAFF[self.permission]
 
     @property
     def media_types(self) -> frozenset[str]:

@@ -88,7 +88,10 @@ class OperationSchema(AutoSchema):
 
     def get_description(self) -> str:
         """Return the declared description, and the permission it takes."""
-        needs = f"Needs the permission `{self._operation.permission}`."
+        staff = " and ".join(f"`{name}`" for name in self._operation.of_staff)
+        needs = (
+            f"Needs the permission `{self._operation.permission}`; a session of the staff, Django's {staff}."
+        )
         return f"{self._operation.description} {needs}".strip()
 
     def get_tags(self) -> list[str]:

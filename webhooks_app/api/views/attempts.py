@@ -35,6 +35,7 @@ class OneAttempt(ApiView):
             tag=TAG,
             summary="Read an attempt",
             permission=WEBHOOKS_READ,
+            staff=("view_attempt", "view_endpoint"),
             answer=shapes.Attempt,
             errors=("attempt_not_found",),
         )
@@ -54,6 +55,7 @@ class WebhookAttempts(ListView[Attempt]):
             tag=TAG,
             summary="List the requests made to a webhook, newest first",
             permission=WEBHOOKS_READ,
+            staff=("view_attempt", "view_endpoint"),
             query=shapes.AttemptQuery,
             answer=shapes.AttemptPage,
             errors=("webhook_not_found", "cursor_expired"),

@@ -21,6 +21,7 @@ class Audit(ListView[AuditEntry]):
             tag="Audit",
             summary="List what was done, the latest first",
             permission=WEBHOOKS_READ,
+            staff=("view_auditentry",),
             query=AuditQuery,
             answer=AuditPage,
             errors=("cursor_expired",),

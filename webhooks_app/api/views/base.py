@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from ...actions.actor import Actor, require
+from ...actions.actor import Actor
 from ...ids import new_id
 from .. import idempotency, problems, rate_limits
 from ..authentication import AUTHENTICATION
@@ -96,7 +96,7 @@ class ApiView(BaseView):
         if request.method not in self.allowed_methods:
             raise drf.MethodNotAllowed(request.method)
         self._standing = rate_limits.count(self.actor, self.operation)
-        require(self.actor, self.operation.permission)
+        self._authorize(request)
         if request.method in _WITH_BODY:
             check_body(request, self.body_limit(), self.media_types())
         self._query = self._read_query()
@@ -164,6 +164,10 @@ class ApiView(BaseView):
         if self.operation.answer is None:
             return Response(status=self.operation.status)
         return Response(self.operation.answer(value, context=context).data, status=self.operation.status)
+
+    def _authorize(self, request: Request) -> None:
+        how: Any = request.successful_authenticator
+        how.authorize(request.user, self.actor, self.operation)
 
     def _claim_key(self, key: str) -> None:
         claim = idempotency.claim(

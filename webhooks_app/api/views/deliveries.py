@@ -36,6 +36,7 @@ class Deliveries(DeliveryList):
             tag=TAG,
             summary="List deliveries, the newest event first",
             permission=WEBHOOKS_READ,
+            staff=("view_delivery",),
             query=shapes.AllDeliveriesQuery,
             answer=shapes.DeliveryPage,
             errors=("cursor_expired",),
@@ -60,6 +61,7 @@ class OneDelivery(ApiView):
             tag=TAG,
             summary="Read a delivery",
             permission=WEBHOOKS_READ,
+            staff=("view_delivery",),
             answer=shapes.Delivery,
             errors=("delivery_not_found",),
         )
@@ -79,6 +81,7 @@ class WebhookDeliveries(DeliveryList):
             tag=TAG,
             summary="List a webhook's deliveries, the newest event first",
             permission=WEBHOOKS_READ,
+            staff=("view_delivery",),
             query=shapes.DeliveryQuery,
             answer=shapes.DeliveryPage,
             errors=("webhook_not_found", "cursor_expired"),

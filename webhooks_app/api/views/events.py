@@ -38,6 +38,7 @@ class Events(ListView[Event]):
             description="An event appears once it was fanned out, a moment after it was recorded. Events of "
             "one tenant or partner come by the time they occurred, those of all as they were recorded.",
             permission=WEBHOOKS_READ,
+            staff=("view_event",),
             query=shapes.EventQuery,
             answer=shapes.EventPage,
             errors=("cursor_expired",),
@@ -139,6 +140,7 @@ class OneEvent(ApiView):
             tag=_TAG,
             summary="Read an event with its data",
             permission=WEBHOOKS_READ,
+            staff=("view_event",),
             answer=shapes.EventDetail,
             errors=("event_not_found",),
         )

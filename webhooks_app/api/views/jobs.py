@@ -25,6 +25,7 @@ class Jobs(ListView[Job]):
             tag=_TAG,
             summary="List jobs, newest first",
             permission=WEBHOOKS_READ,
+            staff=("view_job",),
             query=shapes.JobQuery,
             answer=shapes.JobPage,
             errors=("cursor_expired",),
@@ -46,6 +47,7 @@ class OneJob(ApiView):
             tag=_TAG,
             summary="Read a job and its progress",
             permission=WEBHOOKS_READ,
+            staff=("view_job",),
             answer=shapes.Job,
             errors=("job_not_found",),
         )
@@ -66,6 +68,7 @@ class CancelJob(ApiView):
             summary="Cancel a job",
             description="What it has queued already stays queued. A running job ends within a moment.",
             permission=WEBHOOKS_MANAGE,
+            staff=("change_endpoint", "view_job"),
             body=Nothing,
             answer=shapes.Job,
             errors=("job_not_found", "job_ended"),

@@ -89,6 +89,7 @@ class ResendView(ApiView):
             description="Answers with the attempt, whatever came of it. A success ends the delivery; after a "
             "failure its schedule goes on, or its end stands, as if nothing had been sent.",
             permission=WEBHOOKS_MANAGE,
+            staff=("change_endpoint", "view_delivery"),
             body=Nothing,
             answer=Attempt,
             errors=(
@@ -118,6 +119,7 @@ class CancelView(ApiView):
             tag=_TAG,
             summary="End an open delivery as cancelled",
             permission=WEBHOOKS_MANAGE,
+            staff=("change_endpoint", "view_delivery"),
             body=Nothing,
             answer=Delivery,
             errors=("delivery_not_found", "delivery_in_flight", "delivery_ended"),

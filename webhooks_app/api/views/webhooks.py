@@ -40,6 +40,7 @@ class Webhooks(ListView[Endpoint]):
             description="The secret is shown in this answer only. Events recorded from now on arrive, those "
             "of the past too with `from: earliest`.",
             permission=WEBHOOKS_MANAGE,
+            staff=("add_endpoint",),
             body=shapes.WebhookCreate,
             answer=shapes.WebhookCreated,
             status=201,
@@ -94,6 +95,7 @@ class OneWebhook(ApiView):
             summary="Delete a webhook",
             description="Its open deliveries end and its secrets are destroyed.",
             permission=WEBHOOKS_MANAGE,
+            staff=("delete_endpoint",),
             status=204,
             etag=True,
             errors=("webhook_not_found", "precondition_failed"),

@@ -149,6 +149,12 @@ def test_a_name_is_given_once_whatever_its_case() -> None:
     assert (error.path, error.message) == ("/headers/2/name", "is given twice")
 
 
+def test_a_value_that_is_missing_is_named() -> None:
+    error = refused(header(), {"name": "X-B"})
+    assert error.path == "/headers/1/value"
+    assert error.message == "is required: no secret value is stored for this name"
+
+
 @pytest.mark.parametrize("headers", [{"X-Team": "blue"}, "X-Team: blue", b"x", None, 7, {1}])
 def test_headers_are_a_list(headers: object) -> None:
     with pytest.raises(HeaderError, match="list") as raised:
@@ -156,7 +162,7 @@ def test_headers_are_a_list(headers: object) -> None:
     assert raised.value.path == "/headers"
 
 
-@pytest.mark.parametrize("item", [None, "X: y", ["X", "y"], {}, {"name": "X"}, header(other=1), {1: 2}])
+@pytest.mark.parametrize("item", [None, "X: y", ["X", "y"], {}, {"value": "y"}, header(other=1), {1: 2}])
 def test_each_header_is_an_object_of_known_fields(item: object) -> None:
     assert refused(header(), item).path == "/headers/1"
 

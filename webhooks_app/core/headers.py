@@ -34,8 +34,8 @@ _RESERVED: Final = frozenset(
     }
 )
 _RESERVED_PREFIXES: Final = ("ce-", "content-", "proxy-", "webhook-")
-_NAME: Final = re.compile(rf"[!#$%&'*+.^_`|~0-9A-Za-z-]{{1,{MAX_NAME}}}")
-_VALUE: Final = re.compile(rf"[!-~](?:[ -~]{{0,{MAX_VALUE - 2}}}[!-~])?")
+NAME: Final = re.compile(rf"[!#$%&'*+.^_`|~0-9A-Za-z-]{{1,{MAX_NAME}}}")
+VALUE: Final = re.compile(rf"[!-~](?:[ -~]{{0,{MAX_VALUE - 2}}}[!-~])?")
 _FIELDS: Final = frozenset({"name", "value", "secret"})
 
 
@@ -85,13 +85,15 @@ def check_header(name: object, value: object, *, path: str) -> None:
         raise HeaderError(f"{path}/name", fault)
     if not isinstance(value, str):
         raise HeaderError(f"{path}/value", "must be text")
-    if not _VALUE.fullmatch(value):
+    if not VALUE.fullmatch(value):
         raise HeaderError(f"{path}/value", f"must be 1 to {MAX_VALUE} visible ASCII characters")
 
 
 def _header(item: object, path: str) -> CustomHeader:
-    if not isinstance(item, Mapping) or not {"name", "value"} <= item.keys() <= _FIELDS:
+    if not isinstance(item, Mapping) or not {"name"} <= item.keys() <= _FIELDS:
         raise HeaderError(path, 'must be an object {"name", "value", "secret"}')
+    if "value" not in item:
+        raise HeaderError(f"{path}/value", "is required: no secret value is stored for this name")
     check_header(item["name"], item["value"], path=path)
     secret = item.get("secret", False)
     if not isinstance(secret, bool):
@@ -102,7 +104,7 @@ def _header(item: object, path: str) -> CustomHeader:
 def _name_fault(name: object) -> str | None:
     if not isinstance(name, str):
         return "must be text"
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         return f"must be 1 to {MAX_NAME} characters of letters, digits and !#$%&'*+-.^_`|~"
     lower = name.lower()
     reserved = lower in _RESERVED or lower.startswith(_RESERVED_PREFIXES)

@@ -13,7 +13,7 @@ from ...actions.endpoint_fields import (
     MAX_IDENTITIES,
     METHODS,
 )
-from ...core.headers import MAX_HEADERS, MAX_NAME, MAX_VALUE
+from ...core.headers import MAX_HEADERS, MAX_NAME, MAX_VALUE, NAME, VALUE
 from ...core.matching import EVENT_TYPE, MAX_PATTERN_LENGTH, MAX_PATTERNS
 from ...core.overrides import MAX_IN_FLIGHT
 from ...models import Endpoint, EndpointState
@@ -42,11 +42,21 @@ class PatternText(Text):
     """What a webhook asks for; the action checks it."""
 
 
+@extend_schema_field({"type": "string", "pattern": f"^{NAME.pattern}$"})
+class HeaderName(Text):
+    """The name of a custom header; the action checks it."""
+
+
+@extend_schema_field({"type": "string", "pattern": f"^{VALUE.pattern}$"})
+class HeaderValue(Text):
+    """The value of a custom header; the action checks it."""
+
+
 class HeaderInput(Strict):
     """A custom header of every request."""
 
-    name = Text(max_length=MAX_NAME, help_text="None that the sender sets itself.")
-    value = Text(
+    name = HeaderName(max_length=MAX_NAME, help_text="None that the sender sets itself.")
+    value = HeaderValue(
         max_length=MAX_VALUE, required=False, help_text="May be left out to keep a stored secret value."
     )
     secret = Flag(required=False, help_text="Whether the value is sealed and never shown again.")

@@ -3,14 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "beat_schedule", "emit", "emit_many", "event_type"]
+__all__ = ["Actor", "__version__", "beat_schedule", "emit", "emit_many", "event_type"]
 
 if TYPE_CHECKING:
+    from .actions.actor import Actor
     from .beat import beat_schedule
     from .event_types import event_type
     from .events import emit, emit_many
 
-_LAZY = {"emit": "events", "emit_many": "events", "beat_schedule": "beat", "event_type": "event_types"}
+_LAZY = {
+    "Actor": "actions.actor",
+    "beat_schedule": "beat",
+    "emit": "events",
+    "emit_many": "events",
+    "event_type": "event_types",
+}
 
 
 def __getattr__(name: str) -> Any:

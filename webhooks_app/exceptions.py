@@ -2,6 +2,7 @@
 
 WebhooksError
 ├── ConfigurationError          a setting is wrong; the system checks list every fault
+│   └── InvalidActor            a value of an Actor is refused, such as one of the host's resolver
 ├── EmitError                   nothing was written
 │   ├── OutboxError             emit outside a transaction
 │   └── InvalidEvent            a value of the event is refused; `path` says which
@@ -29,6 +30,12 @@ class ConfigurationError(WebhooksError):
     """The WEBHOOKS setting is wrong."""
 
     code = "configuration"
+
+
+class InvalidActor(ConfigurationError, ValueError):
+    """A caller cannot be described so: what the host's ACTOR_RESOLVER says of it is wrong."""
+
+    code = "invalid_actor"
 
 
 class EmitError(WebhooksError):

@@ -115,7 +115,7 @@ def test_refused_values(values, path):
 
 
 @pytest.mark.parametrize(
-    "actor", [tenant(), partner(), Actor("key", "key_1", permissions=OPERATOR.permissions)]
+    "actor", [tenant(), partner(), Actor("key", "key_1", "platform", permissions=OPERATOR.permissions)]
 )
 def test_keys_neither_make_nor_revoke_keys(actor):
     public_id = make().api_key.public_id

@@ -176,7 +176,7 @@ def test_the_audit_names_the_tenant_and_the_kinds_of_the_labels():
 
 def test_the_platforms_keys_see_the_job_and_leave_it_to_the_operator():
     job = erase(OPERATOR, tenant_id="acme")
-    key = Actor("key", "key_3", environment="live", permissions=ALL)
+    key = Actor("key", "key_3", "platform", environment="live", permissions=ALL)
     assert get_job(key, job.public_id) == job
     assert list(visible_jobs(key)) == [job]
     assert not visible_jobs(tenant(environment="live")).exists()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 from django.test import Client
 from django.utils import timezone
@@ -24,6 +25,44 @@ def resolve(request: HttpRequest) -> Actor | None:
     tenant = request.META.get("HTTP_X_TENANT")
     permissions = frozenset({"webhooks:manage"})
     return Actor("host", "u1", "tenant", tenant, permissions=permissions) if tenant else None
+
+
+BAD = {
+    "a long id": lambda: Actor("user", "x" * 129, "tenant", "a"),
+    "a number as id": lambda: Actor("user", 42, "tenant", "a"),  # type: ignore[arg-type]
+    "no id": lambda: Actor("user", "", "tenant", "a"),
+    "a NUL": lambda: Actor("user", "\x00", "tenant", "a"),
+    "half a pair": lambda: Actor("user", "\ud800", "tenant", "a"),
+    "a long kind": lambda: Actor("k" * 17, "42", "tenant", "a"),
+    "no such scope": lambda: Actor("user", "42", "everybody", "a"),
+    "a tenant without id": lambda: Actor("user", "42", "tenant"),
+    "a tenant with a long id": lambda: Actor("user", "42", "tenant", "a" * 129),
+    "a platform with id": lambda: Actor("user", "42", "platform", "a"),
+    "no such environment": lambda: Actor("user", "42", "tenant", "a", environment="prod"),
+    "a text of permissions": lambda: Actor("user", "42", "tenant", "a", permissions="webhooks:manage"),  # type: ignore[arg-type]
+    "a number as permission": lambda: Actor("user", "42", "tenant", "a", permissions={1}),  # type: ignore[arg-type]
+    "no actor at all": lambda: "42",
+}
+WRONG = {
+    "a long id": "not 129 characters",
+    "a number as id": "id must be a text of 1 to 128 characters, not a int",
+    "no such scope": "scope must be one of platform, partner, tenant, not 'everybody'",
+    "a tenant without id": "scope_id of a tenant or partner must be a text",
+    "a platform with id": "scope_id must be None",
+    "no such environment": "environment must be live, test or None",
+    "a text of permissions": "permissions must be a set of names",
+    "no actor at all": "returned a str; it must return a webhooks_app.Actor or None",
+}
+
+
+def resolve_badly(request: HttpRequest) -> Any:
+    """A host's resolver that says what the header asks for."""
+    return BAD[request.META["HTTP_X_FAULT"]]()
+
+
+def refuse(request: HttpRequest) -> Any:
+    """A host's resolver that turns everybody away."""
+    raise PermissionDenied("not you")
 
 
 @pytest.fixture
@@ -149,6 +188,49 @@ def test_a_resolver_that_sees_a_session_cookie_is_held_to_csrf(resolver: None) -
     refused = Api(client=client).post("/webhooks", {}, HTTP_X_TENANT="b")
     assert refused.json()["code"] == "csrf_failed"
     assert Api(client=client).post("/webhooks", {}, HTTP_X_TENANT="b", **csrf(client)).status_code == 400
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_what_a_resolver_says_wrong_is_logged_and_a_problem_of_its_own(
+    settings: Any, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    settings.WEBHOOKS = {**settings.WEBHOOKS, "ACTOR_RESOLVER": f"{__name__}.resolve_badly"}
+    body = {"url": "https://x.hooks.test/", "events": ["*"]}
+    response = Api().post("/webhooks", body, HTTP_X_FAULT=fault)
+    assert (response.status_code, response.json()["code"]) == (500, "misconfigured")
+    [told] = [record.getMessage() for record in caplog.records if record.name == "webhooks_app.api"]
+    assert told.startswith(f"request {response['Request-Id']} failed: ")
+    assert f"{__name__}.resolve_badly" in told
+    assert WRONG.get(fault, "must") in told
+    assert "resolve" not in response.content.decode()
+
+
+def test_a_resolver_that_is_not_there_is_a_problem_of_the_same_kind(settings: Any) -> None:
+    settings.WEBHOOKS = {**settings.WEBHOOKS, "ACTOR_RESOLVER": "nowhere.resolve"}
+    assert Api().get("/webhooks").json()["code"] == "misconfigured"
+
+
+def test_a_resolver_may_turn_a_caller_away(settings: Any) -> None:
+    settings.WEBHOOKS = {**settings.WEBHOOKS, "ACTOR_RESOLVER": f"{__name__}.refuse"}
+    response = Api().get("/webhooks")
+    assert (response.status_code, response.json()["code"]) == (403, "permission_denied")
+
+
+def test_the_longest_id_that_an_actor_may_have_fits_everywhere(settings: Any) -> None:
+    longest = Actor("k" * 16, "ü" * 128, "tenant", "ü" * 128, permissions={"webhooks:manage"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(BAD, "none", lambda: longest)  # type: ignore[arg-type]
+        settings.WEBHOOKS = {**settings.WEBHOOKS, "ACTOR_RESOLVER": f"{__name__}.resolve_badly"}
+        body = {"url": "https://x.hooks.test/", "events": ["*"]}
+        made = Api().post("/webhooks", body, HTTP_X_FAULT="none", HTTP_IDEMPOTENCY_KEY="k")
+        since = {"since": "2026-11-01T00:00:00Z"}
+        job = Api().post(f"/webhooks/{made.json()['id']}/recover", since, HTTP_X_FAULT="none")
+    assert (made.status_code, job.status_code) == (201, 202)
+
+
+def test_an_actor_has_no_scope_by_default() -> None:
+    with pytest.raises(TypeError, match="scope"):
+        Actor("user", "42")  # type: ignore[call-arg]
 
 
 def test_the_request_id_is_in_the_audit(mine: Api) -> None:

@@ -38,7 +38,8 @@ def test_root_is_light_and_needs_no_settings():
 
 
 def test_public_names():
-    assert sorted(webhooks_app.__all__) == ["__version__", "beat_schedule", "emit", "emit_many", "event_type"]
+    public = ["Actor", "__version__", "beat_schedule", "emit", "emit_many", "event_type"]
+    assert sorted(webhooks_app.__all__) == public
 
 
 @pytest.mark.parametrize("name", webhooks_app.__all__)

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import ValidationError
 from django.db import connections
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern
 
 from .. import conf
@@ -66,6 +68,28 @@ class WebhooksAdmin(_ModelAdmin[M]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[M]:
         """Return the rows of the delivery database."""
         return super().get_queryset(request).using(self.alias(request))
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> M | None:
+        """Return the row, None when there is none. Raises Http404 for what PostgreSQL cannot compare."""
+        if "\x00" in object_id:
+            raise Http404("There is no such object.")
+        return super().get_object(request, object_id, from_field)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Show the list, or act on what is selected; what can be no row's key counts as not selected."""
+        if ACTION_CHECKBOX_NAME in request.POST:
+            posted = request.POST.copy()
+            kept = [each for each in posted.getlist(ACTION_CHECKBOX_NAME) if self._is_key(each)]
+            posted.setlist(ACTION_CHECKBOX_NAME, kept)
+            request.POST = posted  # type: ignore[assignment]
+        return super().changelist_view(request, extra_context)
+
+    def _is_key(self, given: str) -> bool:
+        try:
+            self.opts.pk.clean(given, None)
+        except ValidationError:
+            return False
+        return "\x00" not in given
 
     def alias(self, request: HttpRequest) -> str:
         """Return the database to read."""

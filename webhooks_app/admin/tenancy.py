@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.widgets import ForeignKeyRawIdWidget
 from django.http import HttpRequest
 
 from .. import conf
@@ -21,6 +22,15 @@ class OwnerForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance._state.adding and rows.filter(pk=typed).exists():
             raise forms.ValidationError("There is one with this id already.")
         return typed
+
+
+class PartnerWidget(ForeignKeyRawIdWidget):
+    """A partner's id, typed in."""
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        """Return what was typed; no partner has a NUL, and PostgreSQL cannot look for one."""
+        typed = super().value_from_datadict(data, files, name)
+        return typed.replace("\x00", "\ufffd") if isinstance(typed, str) else typed
 
 
 class OwnerAdmin(WebhooksAdmin[M]):
@@ -61,4 +71,5 @@ class TenantAdmin(OwnerAdmin[Tenant]):
         """Look for the partner in the delivery database."""
         alias = self.alias(request)
         kwargs |= {"using": alias, "queryset": Partner.objects.using(alias)}
+        kwargs["widget"] = PartnerWidget(db_field.remote_field, self.admin_site, using=alias)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from .. import conf
 from ..actions.actor import Actor, operator, require
 from ..actions.api_keys import authenticate
-from ..exceptions import PermissionDenied
+from ..exceptions import ConfigurationError, InvalidActor, PermissionDenied
 from .operations import Operation
 from .problems import CsrfFailed
 
@@ -62,8 +62,7 @@ class ResolverAuthentication(_Authentication):
         dotted = conf.current().ACTOR_RESOLVER
         if dotted is None:
             return None
-        resolve: Callable[[HttpRequest], Actor | None] = import_string(dotted)
-        actor = resolve(request)
+        actor = _resolved(dotted, request)
         if actor is None:
             return None
         if (
@@ -163,6 +162,24 @@ def _holds(user: Any, permission: str) -> bool:
     """Whether the user has one of Django's permissions; as in the admin, changing includes viewing."""
     includes = {permission, permission.replace("view_", "change_", 1)}
     return any(user.has_perm(f"{APP}.{each}") for each in includes)
+
+
+def _resolved(dotted: str, request: HttpRequest) -> Actor | None:
+    """Return what the host's resolver says. Raises ConfigurationError when it says what cannot be."""
+    where = f'WEBHOOKS["ACTOR_RESOLVER"] ({dotted})'
+    try:
+        resolve: Callable[[HttpRequest], object] = import_string(dotted)
+    except ImportError as error:
+        raise ConfigurationError(f"{where} cannot be imported: {error}") from error
+    try:
+        actor = resolve(request)
+    except InvalidActor as error:
+        raise InvalidActor(f"{where}: {error}") from error
+    if actor is None or isinstance(actor, Actor):
+        return actor
+    raise InvalidActor(
+        f"{where} returned a {type(actor).__name__}; it must return a webhooks_app.Actor or None"
+    )
 
 
 def _bearer(request: HttpRequest) -> str | None:

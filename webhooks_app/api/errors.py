@@ -175,6 +175,11 @@ CATALOGUE: Final[Mapping[str, ErrorKind]] = MappingProxyType(
         "internal_error": ErrorKind(
             500, "The server failed", f"Repeat the request later. {_SUPPORT}", retryable=True
         ),
+        "misconfigured": ErrorKind(
+            500,
+            "The server is set up wrongly",
+            "Tell the operator the request_id: the log says what is wrong.",
+        ),
         "unavailable": ErrorKind(
             503,
             "The database is not available",

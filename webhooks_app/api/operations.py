@@ -16,6 +16,7 @@ _ALWAYS = (
     "permission_denied",
     "rate_limited",
     "internal_error",
+    "misconfigured",
     "unavailable",
 )
 _WITH_BODY = ("length_required", "payload_too_large", "unsupported_media_type")

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any, Final
 
 from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.signals import got_request_exception
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, UnreadablePostError
@@ -188,40 +189,9 @@ def _unauthenticated(error: Any) -> Problem:
     return Problem("unauthenticated", f"{error.detail}", headers=headers)
 
 
-@problem_of.register(drf.MethodNotAllowed)
-def _method(error: Exception) -> Problem:
-    return Problem("method_not_allowed")
-
-
-@problem_of.register(drf.UnsupportedMediaType)
-def _media_type(error: Exception) -> Problem:
-    return Problem("unsupported_media_type")
-
-
-@problem_of.register(drf.PermissionDenied)
-def _host_permission(error: Exception) -> Problem:
-    return Problem("permission_denied")
-
-
-@problem_of.register(drf.NotFound)
-@problem_of.register(Http404)
-def _host_not_found(error: Exception) -> Problem:
-    return Problem("not_found")
-
-
 @problem_of.register
 def _csrf(error: CsrfFailed) -> Problem:
     return Problem("csrf_failed", f"{error.detail}")
-
-
-@problem_of.register
-def _length(error: LengthRequired) -> Problem:
-    return Problem("length_required")
-
-
-@problem_of.register
-def _cursor(error: CursorExpired) -> Problem:
-    return Problem("cursor_expired")
 
 
 @problem_of.register
@@ -230,18 +200,26 @@ def _in_progress(error: InProgress) -> Problem:
 
 
 @problem_of.register
-def _precondition(error: PreconditionFailed) -> Problem:
-    return Problem("precondition_failed")
-
-
-@problem_of.register
 def _rate(error: RateLimited) -> Problem:
     return Problem("rate_limited", details={"bucket": error.bucket}, headers=error.headers)
 
 
-@problem_of.register
-def _route(error: RouteNotFound) -> Problem:
-    return Problem("route_not_found")
+# These say all by their code.
+_PLAIN: Final[Mapping[type[Exception], str]] = {
+    exceptions.ConfigurationError: "misconfigured",
+    drf.MethodNotAllowed: "method_not_allowed",
+    drf.UnsupportedMediaType: "unsupported_media_type",
+    drf.PermissionDenied: "permission_denied",
+    DjangoPermissionDenied: "permission_denied",
+    drf.NotFound: "not_found",
+    Http404: "not_found",
+    LengthRequired: "length_required",
+    CursorExpired: "cursor_expired",
+    PreconditionFailed: "precondition_failed",
+    RouteNotFound: "route_not_found",
+}
+for _kind, _code in _PLAIN.items():
+    problem_of.register(_kind, partial(lambda code, error: Problem(code), _code))
 
 
 @problem_of.register(OperationalError)
@@ -291,5 +269,6 @@ def _type_uri(code: str) -> str:
 
 def _report(error: Exception, request: HttpRequest) -> None:
     request_id = getattr(request, "request_id", "")
-    logger.error("request %s failed", request_id, exc_info=error, extra={"request_id": request_id})
+    why = f": {error}" if isinstance(error, exceptions.ConfigurationError) else ""
+    logger.error("request %s failed%s", request_id, why, exc_info=error, extra={"request_id": request_id})
     got_request_exception.send(sender=None, request=request)

@@ -96,7 +96,7 @@ def test_every_fault_is_named_at_once():
         ({"policy_overrides": {"speed": 1}}, "policy_overrides/speed"),
         ({"policy_overrides": []}, "policy_overrides"),
         ({"headers": [{"name": "X-A", "value": "a\r\nX-Injected: 1"}]}, "headers/0/value"),
-        ({"headers": [{"name": "X-A", "secret": True}]}, "headers/0"),
+        ({"headers": [{"name": "X-A", "secret": True}]}, "headers/0/value"),
         ({"headers": [{"name": f"X-{n}", "value": "a"} for n in range(200)]}, "headers"),
         ({"max_in_flight": True}, "max_in_flight"),
         ({"tenant_id": "acme", "partner_id": "umbrella"}, "partner_id"),

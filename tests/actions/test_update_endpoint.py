@@ -63,7 +63,7 @@ def test_nothing_new_changes_nothing_and_is_not_audited():
         ({"events": ["a b"]}, "events/0"),
         ({"policy": None}, "policy"),
         ({"policy_overrides": {"waits": [1] * 30}}, "policy_overrides/waits"),
-        ({"headers": [{"name": "X-Key", "secret": True}]}, "headers/0"),
+        ({"headers": [{"name": "X-Key", "secret": True}]}, "headers/0/value"),
         ({"max_in_flight": "7"}, "max_in_flight"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.settings import SPECTACULAR_DEFAULTS, patched_settings
+from drf_spectacular.settings import SPECTACULAR_DEFAULTS, patched_settings, spectacular_settings
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, PolymorphicProxySerializer
 
 from .. import __version__
@@ -128,7 +128,7 @@ class OperationSchema(AutoSchema):
         """Say what is true of a body as a whole, such as that unknown members are refused."""
         found = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
         if isinstance(serializer, Strict) and direction == "request":
-            found.update(serializer.keywords)
+            found.update(_known(serializer.keywords))
         return found
 
     def _is_conditional_read(self) -> bool:
@@ -195,3 +195,9 @@ def _failures(errors: Sequence[str]) -> dict[tuple[int, str], OpenApiResponse]:
         (status, MEDIA_TYPE): OpenApiResponse(Problem, description=", ".join(named))
         for status, named in sorted(codes.items())
     }
+
+
+def _known(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out of a host's own document of OpenAPI 3.0 what that version does not know."""
+    is_older = str(spectacular_settings.OAS_VERSION).startswith("3.0")
+    return {} if is_older and "patternProperties" in keywords else keywords

@@ -108,10 +108,10 @@ def test_a_refused_value_is_named(values, path):
     assert [each for each, _ in caught.value.errors] == [path]
 
 
-def test_the_refusal_of_an_address_names_the_rule_and_not_the_address():
+def test_the_refusal_of_an_address_names_the_setting_and_not_the_address():
     with pytest.raises(InvalidRequest) as caught:
         register_endpoint(tenant(), url="https://hooks.private.com/in", events=["*"])
-    assert "rule R8" in str(caught.value)
+    assert "ALLOW_NETWORKS" in str(caught.value)
     assert "10.0.0.1" not in str(caught.value)
 
 

@@ -51,6 +51,8 @@ def test_the_filter_of_the_list_is_counted_confirmed_and_begun(boss: Client) -> 
     assert (sent["webhook_id"], sent["status"], sent["error"]) == (mine.public_id, "exhausted", "timeout")
     counted = text(boss.post(retry_url(), sent))
     assert "2 deliveries are selected." in counted
+    one = text(boss.post(retry_url(), {**sent, "webhook_id": other.public_id}))
+    assert "1 delivery is selected." in one
     assert not Job.objects.exists()
     answer = boss.post(retry_url(), fields_of(counted), follow=True)
     job = Job.objects.get()

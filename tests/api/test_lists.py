@@ -315,3 +315,21 @@ def test_events_of_nobody_are_the_platforms(api: Callable[..., Api]) -> None:
     assert Event.objects.get(pk=made.pk).tenant_id is None
     assert [row["id"] for row in api("platform").get("/events").json()["data"]] == [made.public_id]
     assert api("tenant:a").get("/events").json()["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("-1", "Ensure this value is greater than or equal to 100."),
+        ("-" + "9" * 30, "Ensure this value is greater than or equal to 100."),
+        ("1000", "Ensure this value is less than or equal to 999."),
+        ("9" * 5000, "Ensure this value is less than or equal to 999."),
+        ("2.0", "Must be a whole number."),
+        ("--1", "Must be a whole number."),
+        ("٢٠٠", "Must be a whole number."),
+    ],
+)
+def test_a_number_out_of_range_is_told_so(mine: Api, given: str, said: str) -> None:
+    response = mine.get(f"/webhooks/{rows.endpoint().public_id}/attempts", {"http_status": given})
+    assert response.status_code == 400
+    assert errors(response) == {"http_status": said}

@@ -52,6 +52,13 @@ def test_refused_arguments_print_no_key(arguments):
     assert not ApiKey.objects.exists()
 
 
+@pytest.mark.parametrize("scope", ["tenant", "tenant:", "partner:", "platform:x", "galaxy", ""])
+def test_a_wrong_scope_is_told_as_it_is_typed(scope):
+    assert (
+        run(COMMAND, "create", "--scope", scope).fault == "--scope must be platform, partner:ID or tenant:ID"
+    )
+
+
 def test_list_shows_states_and_no_hash():
     for scope in ("platform", "tenant:acme", "partner:umbrella"):
         run(COMMAND, "create", "--scope", scope)

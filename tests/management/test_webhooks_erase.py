@@ -38,7 +38,9 @@ def test_beside_another_worker(monkeypatch):
 
 
 def test_refused_and_failed():
-    assert "at least one" in run(COMMAND, "--yes").fault
+    for asked in ([], ["--yes"]):
+        assert run(COMMAND, *asked).fault == "give at least one of --tenant, --identity and --subject"
+    assert "--tenant must have 1 to 128 characters" in run(COMMAND, "--tenant", "x" * 129).fault
     make_event()
     Event.objects.update(outbox_alias="gone")
     ran = run(COMMAND, "--tenant", "acme", "--yes")

@@ -90,10 +90,15 @@ def _confirm(page: "DeliveryAdmin", request: HttpRequest, form: RetryForm, total
         form,
         obj=None,
         title=TITLE,
-        text=f"{total:,} deliveries are selected." if total else "No delivery is selected.",
+        text=_told(total),
         button="Retry them" if total else "",
         back=_back(),
     )
+
+
+def _told(total: int) -> str:
+    one = "1 delivery is selected." if total else "No delivery is selected."
+    return f"{total:,} deliveries are selected." if total > 1 else one
 
 
 def _back() -> str:

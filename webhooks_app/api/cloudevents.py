@@ -22,7 +22,7 @@ NAMES: Final[Names] = {
     "tenant_id": "tenantid",
     "identity": "identityid",
     "owner kind": "ownerkind",
-    "owner": "ownerid",
+    "owner id": "ownerid",
     "occurred_at": "time",
     "expires_at": "expirytime",
     "event_id": "id",

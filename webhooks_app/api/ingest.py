@@ -20,7 +20,12 @@ Names = Mapping[str, str]
 NameAt = Callable[[str, str], str]
 PartnerOf = Callable[[str], str | None]
 # What `emit` calls its arguments, in the words of the API.
-NAMES: Final[Names] = {"tenant": "tenant_id", "identity": "identity_id", "owner kind": "owner/kind"}
+NAMES: Final[Names] = {
+    "tenant": "tenant_id",
+    "identity": "identity_id",
+    "owner kind": "owner/kind",
+    "owner id": "owner/id",
+}
 
 
 def ingest(actor: Actor, values: Mapping[str, Any], names: Names = NAMES) -> EventRef:

@@ -89,7 +89,8 @@ def parse_url(url: str, rules: Rules) -> Target:
 def _split_scheme(url: str, rules: Rules) -> tuple[str, str]:
     match = _SCHEME.match(url)
     if match is None or match[1].lower() not in rules.schemes:
-        raise Refused("R1", f"the URL must start with {' or '.join(rules.schemes)}:// and a host")
+        told = f"the URL must start with {' or '.join(rules.schemes)}:// and a host"
+        raise Refused("R1", told, setting="REQUIRE_HTTPS" if match and match[1].lower() == "http" else "")
     return match[1].lower(), url[match.end() :]
 
 
@@ -105,7 +106,7 @@ def _split_authority(authority: str, scheme: str, rules: Rules) -> tuple[str, in
 
 def _admitted_port(port: int, rules: Rules) -> int:
     if port not in rules.ports:
-        raise Refused("R4", f"port {port} is not allowed")
+        raise Refused("R4", f"port {port} is not allowed", setting="EXTRA_PORTS")
     return port
 
 
@@ -113,7 +114,8 @@ def _check_host(host: str) -> None:
     if len(host) > MAX_HOST:
         raise Refused("R7", f"the host name is longer than {MAX_HOST} characters")
     if _LITERAL.fullmatch(host):
-        raise Refused("R5", "the host must be a name, not an IP address", code="ssrf_blocked")
+        told = "the host must be a name, not an IP address"
+        raise Refused("R5", told, code="ssrf_blocked", setting="STATIC_HOSTS")
     labels = host.split(".")
     if not all(map(_LABEL.fullmatch, labels)) or not labels[-1][0].isalpha():
         raise Refused("R5", "the host must be a DNS name: labels of letters, digits and inner hyphens")
@@ -130,10 +132,10 @@ def _checked_path(path: str) -> str:
 def check_name(host: str, rules: Rules) -> None:
     """Apply R6 and R12 to a lower-case host name. Raises Refused."""
     if _denied(host, rules):
-        raise Refused("R12", "the host is one of our own")
+        raise Refused("R12", "the host is one of our own", setting="DENY_HOSTS")
     labels = host.split(".")
     if len(labels) < 2 or labels[-1] in RESERVED_NAMES:
-        raise Refused("R6", "the host is a local or reserved name")
+        raise Refused("R6", "the host is a local or reserved name", setting="STATIC_HOSTS")
 
 
 def _denied(host: str, rules: Rules) -> bool:

@@ -7,6 +7,8 @@ from .ssrf_ranges import BLOCKED_V4, BLOCKED_V6, GLOBAL_V6, ISATAP, METADATA, Ro
 from .ssrf_rules import Network, Networks, Refused, Rules, networks_of
 
 MAX_DIALLED = 4
+# No ALLOW_NETWORKS admits these.
+_METADATA_SAID, _DENIED = "cloud metadata", "denied by the operator"
 
 Address = IPv4Address | IPv6Address
 Table = tuple[tuple[int, int, str], ...]
@@ -56,7 +58,8 @@ def _checked(text: str, networks: Networks) -> Address:
 
 def _decided(address: Address, networks: Networks, rule: str) -> Address:
     if why := _why_refused(address, networks):
-        raise Refused(rule, f"the name resolves to a refused address ({why})")
+        setting = "" if why in (_METADATA_SAID, _DENIED) else "ALLOW_NETWORKS"
+        raise Refused(rule, f"the name resolves to a refused address ({why})", setting=setting)
     if _within(address, networks.nat64):
         _decided(IPv4Address(int(address) & 0xFFFFFFFF), networks, rule)
     return address
@@ -64,9 +67,9 @@ def _decided(address: Address, networks: Networks, rule: str) -> Address:
 
 def _why_refused(address: Address, networks: Networks) -> str | None:
     if address in _METADATA:
-        return "cloud metadata"
+        return _METADATA_SAID
     if _within(address, networks.deny):
-        return "denied by the operator"
+        return _DENIED
     if _within(address, networks.nat64):
         return None
     if _within(address, networks.allow):
@@ -87,7 +90,7 @@ def _first(value: int, table: Table) -> str | None:
 def _hidden_metadata(address: Address) -> str | None:
     """An allowed IPv6 network must not lead to a metadata address through a translator or tunnel."""
     hidden = address.version == 6 and any(IPv4Address(v) in _METADATA for v in _embedded(int(address)))
-    return "cloud metadata" if hidden else None
+    return _METADATA_SAID if hidden else None
 
 
 def _embedded(value: int) -> tuple[int, ...]:

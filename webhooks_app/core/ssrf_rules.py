@@ -13,13 +13,15 @@ class Refused(Exception):
     """The guard says no. Not an OSError: HTTP libraries must neither swallow nor wrap it.
 
     `rule` is the id of the broken rule ("R1" … "R12"), `message` is fit for the endpoint's owner,
-    `code` is the attempt's error code: "ssrf_blocked" or "invalid_url".
+    `code` is the attempt's error code: "ssrf_blocked" or "invalid_url"; `setting` is the one that could
+    admit the URL ("" for none).
     """
 
-    def __init__(self, rule: str, message: str, *, code: str | None = None) -> None:
+    def __init__(self, rule: str, message: str, *, code: str | None = None, setting: str = "") -> None:
         super().__init__(rule, message)
         self.rule = rule
         self.message = message
+        self.setting = setting
         self.code = code or ("ssrf_blocked" if rule in _GUARD_RULES else "invalid_url")
 
     def __str__(self) -> str:

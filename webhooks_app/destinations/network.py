@@ -38,14 +38,15 @@ def check_endpoint_url(url: object) -> Target:
     Waits for DNS, so it belongs outside of transactions.
 
     Raises:
-        InvalidRequest: at `url`; the message names the rule, never an address.
+        InvalidRequest: at `url`; the message names the setting that decides, never an address.
     """
     if not isinstance(url, str):
         raise InvalidRequest([("url", "must be text")])
     try:
         return check_registration(url, net_options())
     except Refused as error:
-        message = f"{error.message} (rule {error.rule})"
+        decides = f"; the operator's setting {error.setting} decides" if error.setting else ""
+        message = f"{error.message}{decides}"
     except ResolutionError as error:
         message = _UNRESOLVED.get(error.detail, "the host name does not resolve")
     raise InvalidRequest([("url", message)])

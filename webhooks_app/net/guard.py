@@ -32,7 +32,8 @@ def verified_addresses(host: str, options: NetOptions, *, timeout: float) -> lis
     addresses = check_addresses(answers, options.rules)
     for address in addresses:
         if is_own(address) and not is_admitted(address, options.rules):
-            raise Refused("R12", "the name resolves to one of our own addresses")
+            told = "the name resolves to one of our own addresses"
+            raise Refused("R12", told, setting="ALLOW_NETWORKS")
     return addresses
 
 

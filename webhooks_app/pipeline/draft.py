@@ -15,7 +15,7 @@ from .retention import LEAST, Days
 ENVIRONMENTS = ("live", "test")
 RESERVED_TYPES = "webhook."
 AHEAD = timedelta(hours=1)
-_LENGTHS = {"tenant": 128, "identity": 128, "owner": 128, "owner kind": 64, "subject": 256}
+_LENGTHS = {"tenant": 128, "identity": 128, "owner kind": 64, "owner id": 128, "subject": 256}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def _owner(value: object) -> tuple[str, str] | None:
         return str(value._meta.model_name), _key_of("owner", value)
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise InvalidEvent("owner", "must be a pair (kind, id) or a saved model instance")
-    kind, owner_id = _reference("owner kind", value[0]), _reference("owner", value[1])
+    kind, owner_id = _reference("owner kind", value[0]), _reference("owner id", value[1])
     if kind is None or owner_id is None:
         raise InvalidEvent("owner", "must be a pair (kind, id) without None")
     return kind, owner_id

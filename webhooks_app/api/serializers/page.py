@@ -10,7 +10,8 @@ from ..cursors import MAX_LENGTH
 from ..pagination import DEFAULT_LIMIT, MAX_LIMIT
 from ..strict import Strict, Text
 
-_DIGITS = re.compile(r"[0-9]{1,9}")
+_DIGITS = re.compile(r"-?[0-9]+")
+_FAR = 10**9
 
 
 class Digits(serializers.IntegerField):
@@ -22,7 +23,8 @@ class Digits(serializers.IntegerField):
         """Return the number, or refuse."""
         if not _DIGITS.fullmatch(data):
             self.fail("invalid")
-        return int(data)
+        # What is longer is out of every range, and may be too long to convert.
+        return int(data) if len(data) < 10 else -_FAR if data.startswith("-") else _FAR
 
 
 class PageQuery(Strict):

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from ...actions.actor import PERMISSIONS, operator
+from ...actions.actor import PERMISSIONS, SCOPES, operator
 from ...actions.api_keys import create_api_key, revoke_api_key
 from ...actions.scope import visible_api_keys
 from ...exceptions import ActionError
@@ -48,6 +48,8 @@ class Command(BaseCommand):
 
     def _create(self, options: dict[str, Any]) -> None:
         scope, _, scope_id = options["scope"].partition(":")
+        if scope not in SCOPES or (scope == "platform") != (not scope_id):
+            raise CommandError("--scope must be platform, partner:ID or tenant:ID")
         days = options["days"]
         if days is not None and not 1 <= days <= 36_500:
             raise CommandError("--days must be from 1 to 36500")

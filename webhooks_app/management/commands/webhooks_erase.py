@@ -6,10 +6,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ...actions.actor import operator
 from ...actions.erase import erasable, erase
-from ...exceptions import ActionError
+from ...exceptions import ActionError, InvalidRequest
 from ..working import work_on
 
 ACTOR = operator("command", "webhooks_erase")
+OPTIONS = {"tenant_id": "tenant", "identity_id": "identity", "subject": "subject"}
 
 
 class Command(BaseCommand):
@@ -26,17 +27,18 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, yes: bool, **options: Any) -> None:
         """Count, or erase and wait for the end."""
-        labels = {
-            "tenant_id": options["tenant"],
-            "identity_id": options["identity"],
-            "subject": options["subject"],
-        }
+        labels = {label: options[option] for label, option in OPTIONS.items()}
+        if all(value is None for value in labels.values()):
+            raise CommandError("give at least one of --tenant, --identity and --subject")
         try:
             if not yes:
                 count = erasable(ACTOR, **labels)
                 self.stdout.write(f"{count} events have payloads; repeat with --yes to remove them")
                 return
             job = erase(ACTOR, **labels)
+        except InvalidRequest as error:
+            told = (f"--{OPTIONS.get(path, path)} {message}" for path, message in error.errors)
+            raise CommandError("; ".join(told)) from error
         except ActionError as error:
             raise CommandError(error.told) from error
         self.stdout.write(f"{work_on(job).done} payloads removed")

@@ -31,7 +31,7 @@ def table(page: str) -> list[list[str]]:
 
 def test_settings():
     """Every key with its default."""
-    rows = {row[0].strip("`"): row[1] for row in table("settings.md")[1:]}
+    rows = {row[0].strip("`"): row[1] for row in table("settings.md") if row[0].startswith("`")}
     assert rows.keys() == {field.name for field in fields(Settings)}
     told_otherwise = {"MASTER_KEYS", "DENY_HOSTS", "CA_BUNDLE", "POLICY_BOUNDS"}
     for field in fields(Settings):
@@ -117,7 +117,14 @@ def test_emit():
     errors = {each.__name__ for each in (*EmitError.__subclasses__(), *_below(EmitError))}
     assert errors <= set(re.findall(r"`(\w+)`", text))
     assert all(f"`{name}" in text for name in ("emit", "emit_many", "event_type"))
-    assert set(webhooks_app.__all__) == {"__version__", "beat_schedule", "emit", "emit_many", "event_type"}
+    here = {"emit", "emit_many", "event_type"}
+    assert set(webhooks_app.__all__) == here | {"Actor", "__version__", "beat_schedule"}
+
+
+def test_actor():
+    """Every value that a host's resolver gives; the request's id is the API's own."""
+    named = {name for row in table("../howto/own-users.md") for name in re.findall("`([a-z_]+)`", row[0])}
+    assert {field.name for field in fields(webhooks_app.Actor)} - {"request_id"} <= named
 
 
 def _below(kind: type[Exception]) -> set[type[Exception]]:

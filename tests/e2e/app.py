@@ -1,6 +1,8 @@
 """The Celery app of the workers that the end-to-end tests start: `celery -A tests.e2e.app worker`."""
 
+import faulthandler
 import os
+import signal
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.e2e.settings")
 
@@ -13,6 +15,9 @@ from tests.e2e.choice import choice
 
 if choice().broker.startswith("filesystem"):
     file_broker.install()
+
+# Whoever waits in vain for a process asks it where it is; a pool's processes inherit this.
+faulthandler.register(signal.SIGUSR2)
 
 app = Celery("e2e")
 app.config_from_object("django.conf:settings", namespace="CELERY")

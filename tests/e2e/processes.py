@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +17,8 @@ from tests.e2e.choice import Choice
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 40.0
+# As faulthandler begins each thread's.
+STACK = "most recent call first"
 
 _numbers = itertools.count(1)
 
@@ -120,7 +123,18 @@ class Process:
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise ProcessError(f"{self.name} did not end in {seconds} s:\n{self.text()[-3000:]}") from None
+            self._tell_where()
+            raise ProcessError(f"{self.name} did not end in {seconds} s:\n{self.text()[-9000:]}") from None
+
+    def _tell_where(self) -> None:
+        """Let every process write its threads' stacks into the log."""
+        for pid in [self.pid, *self.children]:
+            before = self.text().count(STACK)
+            _signal(pid, signal.SIGUSR2)
+            wait_until(partial(self._said_more, before), seconds=5)
+
+    def _said_more(self, before: int) -> bool:
+        return self.text().count(STACK) > before
 
     def supervise(self) -> Self:
         """Start it again whenever it ends, as systemd or a container's restart policy does."""

@@ -28,7 +28,7 @@ def test_deploy_in_the_middle_of_a_batch(stage, pool):
     # Longer than an idle worker takes to leave: this one must wait for its requests.
     assert not wait_until(lambda: not worker.running, seconds=1.5)
     release.set()
-    assert worker.wait(10) == 0
+    assert worker.wait(30) == 0
     recorded = stage.value("SELECT count(*) FROM webhooks_app_attempt WHERE status = 'succeeded'")
     leases = stage.value("SELECT count(*) FROM webhooks_app_delivery WHERE lease_token IS NOT NULL")
     assert (recorded, leases) == (8, 0)

@@ -3,7 +3,7 @@
 import pytest
 
 from webhooks_app.pipeline.gates import BATCH_IN_ALL
-from webhooks_app.pipeline.pace import AT_ONCE, LIVE_FOR, LONGEST_REST, QUEUEING, Pace
+from webhooks_app.pipeline.pace import AT_ONCE, LIVE_FOR, LONGEST_REST, QUEUEING, SENDING, Pace
 
 
 def test_alone_bulk_work_goes_as_fast_as_it_can():
@@ -18,7 +18,7 @@ def test_beside_live_work_only_the_rounds_take_some_and_rest():
     pace.saw_live(1_000.0)
     assert pace.most(1_000.0, in_rounds=False) == 0
     assert pace.most(1_000.0, in_rounds=True) == AT_ONCE
-    assert pace.rest(0.01, 1_000.0) == pytest.approx(0.01)
+    assert pace.rest(0.01, 1_000.0) == pytest.approx(SENDING * 0.01)
     assert pace.rest(0.01, 1_000.0, times=QUEUEING) == pytest.approx(QUEUEING * 0.01)
 
 

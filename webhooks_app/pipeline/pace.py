@@ -7,8 +7,8 @@ LIVE_FOR = 10.0
 # So many bulk deliveries at once of a process beside live work.
 AT_ONCE = 10
 # How many times as long as a step took the rest after it is: of sending, and of making things due.
-SENDING = 1.0
-QUEUEING = 2.0
+SENDING = 3.0
+QUEUEING = 2.5
 # Seconds.
 LONGEST_REST = 0.2
 
